@@ -116,6 +116,19 @@ TUTTI_API tutti_status tutti_store_push_pull(tutti_store *store, const char *nam
  * before belong to the iteration. `*clock_out`, unless NULL: how many it has completed. */
 TUTTI_API tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out);
 
+/* One worker: an option of the update, "lr" say, has this value for pushes of iterations from
+ * `from_clock` on; under bulk and a quorum these are the iterations that are summed, else those of
+ * the worker that pushes. TUTTI_STORE_NOW: from the first iteration on of which no owner has
+ * applied a push, and not before the caller's own. Returns when all owners have it; while they
+ * agree, pushes of these iterations wait. Refused, at all owners: an option that the update does
+ * not have, a value that is not finite or below 0, and a clock that is past for the caller or of
+ * which an owner has applied a push. So under stale:S name a clock more than S beyond your own, and
+ * under async use TUTTI_STORE_NOW. Owners keep 32 values for clocks to come. If the caller dies
+ * during the call, only some owners may have the value; set it again then. */
+#define TUTTI_STORE_NOW UINT64_MAX
+TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
+                                       uint64_t from_clock);
+
 /* ---- the same, started ---- */
 
 typedef enum tutti_store_verb {

@@ -23,7 +23,7 @@
 #include "sync/sync_wire.h"
 #include "sync/update.h"
 
-enum { OWNER_BUCKETS = 256, OWNER_CLOCKS_MAX = 16 };
+enum { OWNER_BUCKETS = 256, OWNER_CLOCKS_MAX = 16, OWNER_SETS_MAX = 32 };
 
 typedef struct tt_owner_store tt_owner_store;
 typedef struct tt_owner_key tt_owner_key;
@@ -71,13 +71,14 @@ struct tt_owner_part {
     bool is_valid;          /* it has a value */
     bool is_first_arriving; /* the first value is */
     bool is_summing;
-    uint32_t lent[2];     /* sends per version */
-    uint32_t full;        /* slots that are FULL */
-    uint32_t chosen;      /* slots that are CHOSEN */
-    uint32_t sum_sources; /* of the sum that is being computed */
-    uint64_t sum_at;      /* bytes done */
-    uint64_t step;        /* sums made */
-    int32_t urgency;      /* of the last push or pull */
+    uint32_t lent[2];        /* sends per version */
+    uint32_t full;           /* slots that are FULL */
+    uint32_t chosen;         /* slots that are CHOSEN */
+    uint32_t sum_sources;    /* of the sum that is being computed */
+    uint64_t sum_at;         /* bytes done */
+    tt_update_spec sum_spec; /* with the options of its clock */
+    uint64_t step;           /* sums made */
+    int32_t urgency;         /* of the last push or pull */
     uint64_t age;
     tt_heap_node due;
 };
@@ -97,14 +98,38 @@ struct tt_owner_key {
     char name[TT_SYNC_NAME_BYTES];
 };
 
+/* An option that a worker is about to set: pushes from this clock on wait. */
+typedef struct tt_owner_hold {
+    uint64_t number; /* of the request */
+    uint64_t clock;
+    uint32_t option;
+    float value;
+    bool is_held;
+} tt_owner_hold;
+
+/* An option that has this value from a clock on. */
+typedef struct tt_owner_entry {
+    uint64_t clock;
+    uint32_t option;
+    float value;
+} tt_owner_entry;
+
+typedef struct tt_owner_set {
+    uint64_t applied; /* pushes of clocks below may have been applied */
+    uint32_t holds;   /* workers that hold back pushes */
+    uint32_t count;
+    tt_owner_entry entries[OWNER_SETS_MAX]; /* ascending; older ones are in store->update */
+} tt_owner_set;
+
 /* What an owner knows of one worker, of one store. */
 typedef struct tt_owner_worker {
     bool has_opened, is_told, has_closed;
-    bool asks;            /* waits for its next iteration; of the keeper */
-    uint64_t asks_clock;  /* that iteration */
-    uint64_t arrived;     /* pushes */
-    uint64_t consumed;    /* of them */
-    uint64_t declared;    /* iterations completed, as far as is known */
+    bool asks;           /* waits for its next iteration; of the keeper */
+    uint64_t asks_clock; /* that iteration */
+    uint64_t arrived;    /* pushes */
+    uint64_t consumed;   /* of them */
+    uint64_t declared;   /* iterations completed, as far as is known */
+    tt_owner_hold hold;
     uint32_t clock_count; /* iterations that were completed, with the pushes before their end */
     struct {
         uint64_t clock, pushes;
@@ -145,6 +170,7 @@ struct tt_owner_store {
     tt_owner_key **buckets;   /* [OWNER_BUCKETS] */
     tt_list pulls;            /* slots whose pull waits */
     tt_quorum quorum;
+    tt_owner_set set;
 };
 
 /* A frame from a worker; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
@@ -181,6 +207,14 @@ void tt_owner_consumed(tt_sync *sync, tt_owner_store *store, uint32_t worker);
 
 /* Of a quorum: the slot's push counts in the iteration that is being closed, or does not. */
 void tt_owner_choose(tt_sync *sync, tt_owner_part *part, uint32_t worker, bool is_counted);
+
+/* store_set.c */
+void tt_set_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head);
+void tt_set_worker_out(tt_sync *sync, tt_owner_store *store, uint32_t worker);
+/* Must pushes of this clock wait? */
+bool tt_set_is_held(const tt_owner_store *store, uint64_t clock);
+/* A sum of pushes of this clock begins: it has the options of that clock. */
+void tt_set_begin(tt_owner_part *part, uint64_t clock);
 
 /* store_quorum.c */
 /* Iterations that all workers, or a quorum of them, have completed, with their pushes applied. */

@@ -309,6 +309,21 @@ static bool is_complete(const tt_owner_part *part)
     return is_complete;
 }
 
+/* Is there a push that no worker holds back? Of pushes that are added together, all count. */
+static bool has_free(const tt_owner_part *part, tt_slot_phase source, bool is_together)
+{
+    const tt_owner_store *store = part->key->store;
+    bool any = false, all = true;
+    for (uint32_t i = 0; store->set.holds > 0 && i < store->clock.size; i++) {
+        if (part->slots[i].phase == source) {
+            const bool is_free = !tt_set_is_held(store, part->slots[i].clock);
+            any = any || is_free;
+            all = all && is_free;
+        }
+    }
+    return store->set.holds == 0 || (is_together ? all : any);
+}
+
 /* Can the next sum begin? Bulk: everyone's push is there. Quorum: some are chosen. Else: there is
  * somebody's. */
 static bool can_sum(const tt_owner_part *part)
@@ -316,7 +331,10 @@ static bool can_sum(const tt_owner_part *part)
     const tt_policy *policy = &part->key->store->policy;
     const bool has_sources = policy->quorum > 0 ? part->chosen > 0 : part->full > 0;
     return part->is_valid && has_sources && !part->is_summing &&
-           part->lent[1 - part->current] == 0 && (!tt_policy_is_bulk(policy) || is_complete(part));
+           part->lent[1 - part->current] == 0 &&
+           (!tt_policy_is_bulk(policy) || is_complete(part)) &&
+           has_free(part, policy->quorum > 0 ? TT_SLOT_CHOSEN : TT_SLOT_FULL,
+                    policy->staleness == 0);
 }
 
 /* Are the pushes of one iteration added together, in the order of workers? */
@@ -336,16 +354,19 @@ static void begin_sum(const tt_sync *sync, tt_owner_part *part)
     part->is_summing = true;
     part->sum_at = 0;
     part->sum_sources = 0;
+    uint64_t clock = 0;
     for (uint32_t i = 0; i < workers && (is_together || part->sum_sources == 0); i++) {
         tt_slot *slot = &part->slots[(start + i) % workers];
-        if (slot->phase == source) {
+        if (slot->phase == source && !tt_set_is_held(part->key->store, slot->clock)) {
             slot->phase = TT_SLOT_SUMMED;
+            clock = tt_max_u64(clock, slot->clock);
             part->sum_sources++;
         }
     }
     part->full -= source == TT_SLOT_FULL ? part->sum_sources : 0;
     part->chosen -= source == TT_SLOT_CHOSEN ? part->sum_sources : 0;
     TT_ASSERT(part->sum_sources > 0);
+    tt_set_begin(part, clock);
 }
 
 /* The sources of a sum from `at` on, the value first where it is one of them. */
@@ -370,7 +391,7 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
     const tt_owner_store *store = part->key->store;
     float *target = (float *)(void *)(part->values[1 - part->current] + at);
     tt_update_run run = {
-        .spec = &store->update,
+        .spec = &part->sum_spec,
         .gradient = target,
         .value = (const float *)(const void *)(part->values[part->current] + at),
         .value_out = target,

@@ -42,6 +42,11 @@ static void end(tt_sync *sync, tt_sync_request *request, tt_status status, const
     request->finished(request);
 }
 
+void tt_worker_end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
+{
+    end(sync, request, status, text);
+}
+
 static bool is_push(const tt_sync_request *request)
 {
     return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
@@ -239,6 +244,9 @@ static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, 
     while (store->clocks.first != NULL) {
         end(sync, queue_pop(&store->clocks), status, store->error);
     }
+    while (store->asks.first != NULL) {
+        end(sync, queue_pop(&store->asks), status, store->error);
+    }
     if (store->life.first != NULL && store->life.first->verb == TT_STORE_OPEN) {
         end(sync, queue_pop(&store->life), status, store->error);
     }
@@ -264,6 +272,11 @@ static bool all_told(const tt_sync *sync, const tt_worker_store *store)
         all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(&sync->split, i)]);
     }
     return all;
+}
+
+bool tt_worker_all_told(const tt_sync *sync, const tt_worker_store *store)
+{
+    return all_told(sync, store);
 }
 
 static void life_settle(tt_sync *sync, tt_worker_store *store)
@@ -451,7 +464,8 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
 
 static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
 {
-    bool is_idle = store->clocks.first == NULL && store->life.first == NULL;
+    bool is_idle =
+        store->clocks.first == NULL && store->life.first == NULL && store->asks.first == NULL;
     for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
         for (const tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
             is_idle = is_idle && key->queue.first == NULL;
@@ -464,6 +478,28 @@ static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *
     }
     queue_push(&store->life, request);
     life_begin(sync, store);
+}
+
+void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store)
+{
+    (void)queue_pop(&store->asks);
+    if (store->asks.first != NULL) {
+        tt_set_ask(sync, store);
+    }
+}
+
+static void ask_owners(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    const tt_status status = tt_set_check(store, request, &why);
+    if (status != TT_OK) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    queue_push(&store->asks, request);
+    if (store->asks.first == request) {
+        tt_set_ask(sync, store);
+    }
 }
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
@@ -487,6 +523,8 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                store->is_open ? "the store is being closed" : "the store is not open yet");
     } else if (request->verb == TT_STORE_ADD) {
         add_key(sync, store, request);
+    } else if (request->verb == TT_STORE_SET) {
+        ask_owners(sync, store, request);
     } else if (request->verb == TT_STORE_CLOCK) {
         queue_push(&store->clocks, request);
         clocks_step(sync, store);
@@ -653,6 +691,9 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
     case TT_SYNC_TAKEN:
     case TT_SYNC_VALUE:
         return part_frame(sync, store, peer, head, payload);
+    case TT_SYNC_WAS_SET:
+        tt_set_reply(sync, store, peer, head);
+        return NULL;
     case TT_SYNC_MIN:
         min_frame(sync, store, head);
         return NULL;

@@ -79,6 +79,7 @@ typedef enum tt_sync_verb {
     TT_STORE_PULL,      /* `output` gets the value */
     TT_STORE_PUSH_PULL, /* both: the value with this push in it */
     TT_STORE_CLOCK,     /* an iteration is over; ends when the next one may start */
+    TT_STORE_SET,       /* option `name` of the update has `value` from `clock` on */
 } tt_sync_verb;
 
 enum { TT_SYNC_ERROR_BYTES = 512, TT_SYNC_NAME_BYTES = 256 };
@@ -96,6 +97,7 @@ typedef struct tt_sync_request {
     const void *input;
     void *output; /* PUSH_PULL: may be the input */
     int32_t urgency;
+    double value; /* SET */
     /* May be called from inside submit. */
     void (*finished)(struct tt_sync_request *request);
     void *owner;
@@ -103,13 +105,15 @@ typedef struct tt_sync_request {
     tt_status status;
     bool
         is_uncounted; /* of a push under a quorum: it was too late for its iteration, and dropped */
-    uint64_t clock;   /* CLOCK: iterations that this worker has completed */
+    uint64_t clock;   /* CLOCK: iterations that this worker has completed. SET: from which one on;
+                       * UINT64_MAX: the first that no owner has begun to apply */
     char error[TT_SYNC_ERROR_BYTES];
 
     struct tt_sync_request *next; /* from here on sync's */
     uint32_t open;                /* parts or owners that it waits for */
     uint32_t lent;                /* sends that have its input */
     bool is_first;                /* ADD: it sends first values now */
+    bool is_now;                  /* SET: owners choose the clock */
 } tt_sync_request;
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request);

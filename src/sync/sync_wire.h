@@ -27,6 +27,9 @@ typedef enum tt_sync_kind {
     TT_SYNC_PUSH,  /* payload: a part; argument: how many pushes of it, with this one */
     TT_SYNC_PULL,  /* argument: of how many pushes of this worker the result is wanted */
     TT_SYNC_CLOCK, /* round: iterations completed; argument: pushes to this owner before that */
+    /* An option of the update, from a clock on. round: the clock; lane: 0 hold back pushes from
+     * there on, 1 take it, 2 do not; argument: option (high half), value as the bits of an f32 */
+    TT_SYNC_SET = TT_SYNC_KIND_FIRST + 24,
 
     /* from an owner to a worker */
     TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
@@ -36,6 +39,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part */
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text */
+    /* lane as of SET; argument: status; round: clocks below were applied here */
+    TT_SYNC_WAS_SET = TT_SYNC_OPENED + 12,
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
@@ -44,6 +49,7 @@ typedef enum tt_sync_kind {
 enum {
     TT_SYNC_FLAG_ANSWER = 1,    /* of PUSH: reply with the value */
     TT_SYNC_FLAG_UNCOUNTED = 2, /* of TAKEN and VALUE: the push came too late */
+    TT_SYNC_FLAG_NOW = 64,      /* of SET: the first clock of which nothing was applied */
     TT_STORES_MAX = 64,
     TT_SYNC_TEXT_BYTES = 512, /* of payloads that are texts, at most */
 };

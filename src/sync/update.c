@@ -124,6 +124,15 @@ static tt_status unknown_update(const char *name, tt_text *why)
     return TT_ERR_BAD_ARGUMENT;
 }
 
+void tt_update_add_unknown(const tt_update *update, const char *option, tt_text *why)
+{
+    tt_text_add(why, "update %s has no option ", update->name);
+    tt_text_add_quoted(why, option, WORD_BYTES);
+    for (uint32_t k = 0; k < update->option_count; k++) {
+        tt_text_add(why, "%s %s", k == 0 ? "; it has" : ",", update->option_names[k]);
+    }
+}
+
 static tt_status read_option(tt_update_spec *spec, const char *key, const char *value, tt_text *why)
 {
     const tt_update *update = spec->update;
@@ -133,11 +142,7 @@ static tt_status read_option(tt_update_spec *spec, const char *key, const char *
         i++;
     }
     if (i == update->option_count) {
-        tt_text_add(why, "update %s has no option ", update->name);
-        tt_text_add_quoted(why, key, WORD_BYTES);
-        for (uint32_t k = 0; k < update->option_count; k++) {
-            tt_text_add(why, "%s %s", k == 0 ? "; it has" : ",", update->option_names[k]);
-        }
+        tt_update_add_unknown(update, key, why);
         return TT_ERR_BAD_ARGUMENT;
     }
     if (!tt_config_parse_real(value, &number) || !isfinite((float)number) || number < 0.0) {

@@ -63,6 +63,8 @@ struct tt_update {
 
 /* BAD_ARGUMENT: `why` names the culprit and the cure. */
 tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why);
+/* Adds that the update has no such option, and those that it has. */
+void tt_update_add_unknown(const tt_update *update, const char *option, tt_text *why);
 /* The n-th update there is, or NULL. */
 const tt_update *tt_update_at(size_t index);
 

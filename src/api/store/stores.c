@@ -297,6 +297,21 @@ tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out)
     return run(store->context, &wanted, clock_out, NULL);
 }
 
+tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
+                             uint64_t from_clock)
+{
+    const tutti_status status = check_store(store);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const tt_sync_request wanted = {.verb = TT_STORE_SET,
+                                    .store = store->number,
+                                    .name = option,
+                                    .value = value,
+                                    .clock = from_clock};
+    return run(store->context, &wanted, NULL, NULL);
+}
+
 static tutti_status check_call(tutti_store *store, const tutti_store_call *call,
                                tutti_handle **handle_out)
 {
