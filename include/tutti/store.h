@@ -129,6 +129,32 @@ TUTTI_API tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out
 TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
                                        uint64_t from_clock);
 
+/* What has happened since the store was opened. */
+typedef struct tutti_store_counts {
+    size_t struct_bytes;
+    uint64_t clock; /* iterations that this worker has completed */
+    uint64_t least; /* that all have, with their pushes applied at all owners */
+    uint64_t pushes, pulls, pushed_bytes, pulled_bytes; /* of this worker: calls that succeeded */
+    uint64_t not_counted;                               /* of the pushes: too late for a quorum */
+    uint64_t clock_waits, clock_wait_ns; /* calls of clock that waited for a reply of an owner */
+    uint64_t pull_waits, pull_wait_ns;   /* pulls that an owner held back for others' clocks */
+    uint64_t dropped;                    /* of all workers: frames that reached an owner twice */
+    /* Of all workers: parts that were pushed, by how many updates their owner had applied between
+     * the worker's last read of the part and the push; the last one has those of 63 and more. */
+    uint64_t staleness[64];
+} tutti_store_counts;
+
+#define TUTTI_STORE_COUNTS_INIT                                         \
+    {                                                                   \
+        sizeof(tutti_store_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        {                                                               \
+            0                                                           \
+        }                                                               \
+    }
+
+/* Any worker; asks all owners. */
+TUTTI_API tutti_status tutti_store_count(tutti_store *store, tutti_store_counts *counts);
+
 /* ---- the same, started ---- */
 
 typedef enum tutti_store_verb {

@@ -215,6 +215,41 @@ static void test_what_cannot_be_set_is_refused(void **state)
     job_end(&all);
 }
 
+static tt_sync_counts count(job *all, uint32_t rank)
+{
+    tt_sync_counts counts;
+    assert_int_equal(
+        on_one(all, rank, (tt_sync_request){.verb = TT_STORE_COUNT, .counts = &counts}, NULL),
+        TT_OK);
+    return counts;
+}
+
+/* Worker 0 reads, worker 1 pushes twice, worker 0 pushes: 0, 1, 2. */
+static void test_staleness_is_counted(void **state)
+{
+    job all;
+    (void)state;
+    open_with(&all, "async", "add", &zero);
+    (void)pull(&all, 0);
+    push(&all, 1, &one);
+    push(&all, 1, &one);
+    push(&all, 0, &one);
+    assert_int_equal(on_one(&all, 1, (tt_sync_request){.verb = TT_STORE_CLOCK}, NULL), TT_OK);
+    const tt_sync_counts counts = count(&all, 1);
+    assert_int_equal(counts.staleness[0], 1);
+    assert_int_equal(counts.staleness[1], 1);
+    assert_int_equal(counts.staleness[2], 1);
+    assert_int_equal(counts.staleness[3], 0);
+    assert_int_equal(counts.clock, 1);
+    assert_int_equal(counts.least, 0);
+    assert_int_equal(counts.pushes, 2);
+    assert_int_equal(counts.pushed_bytes, 8);
+    assert_int_equal(counts.pulls, 0);
+    assert_int_equal(counts.dropped, 0);
+    assert_int_equal(count(&all, 0).pulls, 1);
+    job_end(&all);
+}
+
 static void test_a_caller_that_dies_holds_nothing_back(void **state)
 {
     job all;
@@ -237,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rate_holds_from_its_clock_on),
         cmocka_unit_test(test_what_cannot_be_set_is_refused),
+        cmocka_unit_test(test_staleness_is_counted),
         cmocka_unit_test(test_a_caller_that_dies_holds_nothing_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

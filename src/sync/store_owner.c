@@ -574,6 +574,9 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_ADD:
         add_frame(sync, store, worker, head, payload);
         return NULL;
+    case TT_SYNC_COUNT:
+        tt_count_frame(sync, store, worker, head);
+        return NULL;
     case TT_SYNC_SET:
         tt_set_frame(sync, store, worker, head);
         return NULL;

@@ -50,6 +50,8 @@ typedef struct tt_slot {
     uint64_t pushes;      /* of this worker that have arrived */
     uint64_t consumed;    /* of them */
     uint64_t clock;       /* of the push in it */
+    uint64_t read_step;   /* sums in the value that this worker has read last */
+    bool has_waited;      /* the pull was held back */
     uint64_t asked;       /* number of the request that pushed, */
     uint64_t pull_asked;  /* and of the one that pulls */
     uint64_t pull_clock;  /* iterations that must be complete */
@@ -121,6 +123,12 @@ typedef struct tt_owner_set {
     tt_owner_entry entries[OWNER_SETS_MAX]; /* ascending; older ones are in store->update */
 } tt_owner_set;
 
+/* Of all parts of a store here. */
+typedef struct tt_owner_tally {
+    uint64_t dropped; /* frames that came twice, or that no worker could send */
+    uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
+} tt_owner_tally;
+
 /* What an owner knows of one worker, of one store. */
 typedef struct tt_owner_worker {
     bool has_opened, is_told, has_closed;
@@ -171,6 +179,7 @@ struct tt_owner_store {
     tt_list pulls;            /* slots whose pull waits */
     tt_quorum quorum;
     tt_owner_set set;
+    tt_owner_tally tally;
 };
 
 /* A frame from a worker; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
@@ -215,6 +224,11 @@ void tt_set_worker_out(tt_sync *sync, tt_owner_store *store, uint32_t worker);
 bool tt_set_is_held(const tt_owner_store *store, uint64_t clock);
 /* A sum of pushes of this clock begins: it has the options of that clock. */
 void tt_set_begin(tt_owner_part *part, uint64_t clock);
+
+/* store_count.c */
+void tt_count_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head);
+/* The push in a slot is about to be applied. */
+void tt_count_applied(tt_owner_part *part, const tt_slot *slot);
 
 /* store_quorum.c */
 /* Iterations that all workers, or a quorum of them, have completed, with their pushes applied. */

@@ -228,6 +228,7 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
     const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
     if (head->payload_bytes != part->bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
         !is_next) {
+        part->key->store->tally.dropped++;
         return NULL; /* a second copy, or not what this worker could send */
     }
     if (payload == NULL) {
@@ -285,9 +286,11 @@ void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_
 {
     tt_slot *slot = &part->slots[worker];
     if (slot->is_pulled || head->argument > slot->pushes) {
+        part->key->store->tally.dropped++;
         return; /* a second copy, or of a push that was never sent */
     }
     slot->is_pulled = true;
+    slot->has_waited = false;
     slot->pull_clock = tt_policy_needs(&part->key->store->policy, head->round);
     slot->pull_pushes = head->argument;
     slot->pull_asked = head->descriptor;
@@ -360,6 +363,7 @@ static void begin_sum(const tt_sync *sync, tt_owner_part *part)
         if (slot->phase == source && !tt_set_is_held(part->key->store, slot->clock)) {
             slot->phase = TT_SLOT_SUMMED;
             clock = tt_max_u64(clock, slot->clock);
+            tt_count_applied(part, slot);
             part->sum_sources++;
         }
     }
@@ -467,6 +471,7 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     tt_slot *slot = &part->slots[worker];
     const uint32_t version = part->current;
     TT_ASSERT(!slot->is_lent[version]);
+    slot->read_step = part->step;
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
                     .age = part->age,
@@ -512,8 +517,12 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
             answer_push(sync, part, i);
         }
         if (can_answer_pull(part, slot) && !is_lent(part, i)) {
+            tt_head head = answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
+            head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
-            send_value(sync, part, i, answer_head(part, TT_SYNC_VALUE, slot->pull_asked));
+            send_value(sync, part, i, head);
+        } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
+            slot->has_waited = true;
         }
     }
 }

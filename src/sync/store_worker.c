@@ -119,6 +119,7 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
     tt_sync_request *request = key->queue.first;
     const uint32_t first = first_part(sync, key);
     request->open = key->part_count;
+    request->since_ns = tt_now(sync->platform);
     if (is_push(request)) {
         TT_ASSERT(key->store->unsent > 0);
         key->store->unsent--;
@@ -172,6 +173,7 @@ static void settle(tt_sync *sync, tt_worker_key *key)
         return;
     }
     (void)queue_pop(&key->queue);
+    tt_count_request(sync, key, request);
     if (key->queue.first != NULL) {
         begin(sync, key);
     }
@@ -319,6 +321,7 @@ static void send_clock(tt_sync *sync, tt_worker_store *store)
     const uint32_t keeper = tt_sync_keeper(sync);
     store->has_clocked = true;
     store->clock++;
+    store->clocks.first->since_ns = tt_now(sync->platform);
     for (uint32_t i = 0; i < sync->split.owners; i++) {
         const tt_head head = {.kind = TT_SYNC_CLOCK,
                               .flags = i == keeper ? TT_SYNC_FLAG_ANSWER : 0,
@@ -340,6 +343,7 @@ static void clocks_step(tt_sync *sync, tt_worker_store *store)
             continue;
         }
         if (store->least < tt_policy_needs(&store->policy, store->clock)) {
+            store->clocks.first->has_waited = true;
             return;
         }
         store->has_clocked = false;
@@ -348,6 +352,10 @@ static void clocks_step(tt_sync *sync, tt_worker_store *store)
         }
         tt_sync_request *request = queue_pop(&store->clocks);
         request->clock = store->clock;
+        if (request->has_waited) {
+            store->tally.clock_waits++;
+            store->tally.clock_wait_ns += tt_now(sync->platform) - request->since_ns;
+        }
         end(sync, request, TT_OK, "");
     }
 }
@@ -480,25 +488,35 @@ static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *
     life_begin(sync, store);
 }
 
+static void ask(tt_sync *sync, tt_worker_store *store)
+{
+    if (store->asks.first->verb == TT_STORE_SET) {
+        tt_set_ask(sync, store);
+    } else {
+        tt_count_ask(sync, store);
+    }
+}
+
 void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store)
 {
     (void)queue_pop(&store->asks);
     if (store->asks.first != NULL) {
-        tt_set_ask(sync, store);
+        ask(sync, store);
     }
 }
 
 static void ask_owners(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
 {
     tt_text why = {0};
-    const tt_status status = tt_set_check(store, request, &why);
+    const tt_status status =
+        request->verb == TT_STORE_SET ? tt_set_check(store, request, &why) : TT_OK;
     if (status != TT_OK) {
         refuse(sync, request, status, why.bytes);
         return;
     }
     queue_push(&store->asks, request);
     if (store->asks.first == request) {
-        tt_set_ask(sync, store);
+        ask(sync, store);
     }
 }
 
@@ -509,7 +527,7 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                                  : NULL;
     sync->pending++;
     request->open = request->lent = 0;
-    request->is_first = request->is_uncounted = false;
+    request->is_first = request->is_uncounted = request->has_waited = false;
     if (request->verb == TT_STORE_OPEN) {
         open_store(sync, request);
     } else if (store == NULL) {
@@ -523,7 +541,7 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                store->is_open ? "the store is being closed" : "the store is not open yet");
     } else if (request->verb == TT_STORE_ADD) {
         add_key(sync, store, request);
-    } else if (request->verb == TT_STORE_SET) {
+    } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT) {
         ask_owners(sync, store, request);
     } else if (request->verb == TT_STORE_CLOCK) {
         queue_push(&store->clocks, request);
@@ -606,6 +624,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
         return NULL; /* a second copy */
     }
     key->queue.first->is_uncounted |= (head->flags & TT_SYNC_FLAG_UNCOUNTED) != 0;
+    key->queue.first->has_waited |= (head->flags & TT_SYNC_FLAG_WAITED) != 0;
     if (head->kind == TT_SYNC_VALUE) {
         return value_frame(sync, key, head, payload);
     }
@@ -691,6 +710,9 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
     case TT_SYNC_TAKEN:
     case TT_SYNC_VALUE:
         return part_frame(sync, store, peer, head, payload);
+    case TT_SYNC_COUNTED:
+        tt_count_reply(sync, store, peer, head, payload);
+        return NULL;
     case TT_SYNC_WAS_SET:
         tt_set_reply(sync, store, peer, head);
         return NULL;

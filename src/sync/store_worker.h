@@ -69,9 +69,10 @@ struct tt_worker_store {
     tt_sync_queue life;   /* OPEN, CLOSE: the front one is served */
     tt_sync_queue clocks; /* CLOCK: the front one is served */
     bool has_clocked;     /* its frames were sent */
-    tt_sync_queue asks;   /* SET: the front one is served; replies are counted in is_told */
-    uint64_t ask_number;  /* of the front one */
-    uint32_t ask_phase;   /* lane of its last frames */
+    tt_sync_counts tally;
+    tt_sync_queue asks;  /* SET, COUNT: the front one is served; replies are counted in is_told */
+    uint64_t ask_number; /* of the front one */
+    uint32_t ask_phase;  /* lane of its last frames */
     tt_status ask_status;
     uint32_t ask_culprit;    /* rank that refused it */
     uint64_t ask_bound;      /* the least clock that all owners can take */
@@ -93,6 +94,12 @@ tt_status tt_set_check(const tt_worker_store *store, tt_sync_request *request, t
 /* Ask owners for the request at the front. */
 void tt_set_ask(tt_sync *sync, tt_worker_store *store);
 void tt_set_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head);
+/* store_count.c: likewise. */
+void tt_count_ask(tt_sync *sync, tt_worker_store *store);
+void tt_count_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
+                    const void *payload);
+/* A push or pull is over. */
+void tt_count_request(tt_sync *sync, tt_worker_key *key, const tt_sync_request *request);
 /* The front request is over: take it off, and ask for the next one. */
 void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store);
 /* All owners have replied. */

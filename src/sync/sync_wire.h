@@ -30,6 +30,7 @@ typedef enum tt_sync_kind {
     /* An option of the update, from a clock on. round: the clock; lane: 0 hold back pushes from
      * there on, 1 take it, 2 do not; argument: option (high half), value as the bits of an f32 */
     TT_SYNC_SET = TT_SYNC_KIND_FIRST + 24,
+    TT_SYNC_COUNT,
 
     /* from an owner to a worker */
     TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
@@ -41,6 +42,9 @@ typedef enum tt_sync_kind {
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text */
     /* lane as of SET; argument: status; round: clocks below were applied here */
     TT_SYNC_WAS_SET = TT_SYNC_OPENED + 12,
+    /* round: the least clock; argument: dropped frames; payload: 64 counts of staleness (u64), or
+     * nothing if there was no memory for it */
+    TT_SYNC_COUNTED,
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
@@ -50,6 +54,7 @@ enum {
     TT_SYNC_FLAG_ANSWER = 1,    /* of PUSH: reply with the value */
     TT_SYNC_FLAG_UNCOUNTED = 2, /* of TAKEN and VALUE: the push came too late */
     TT_SYNC_FLAG_NOW = 64,      /* of SET: the first clock of which nothing was applied */
+    TT_SYNC_FLAG_WAITED = 128,  /* of VALUE: the pull was held back at the owner */
     TT_STORES_MAX = 64,
     TT_SYNC_TEXT_BYTES = 512, /* of payloads that are texts, at most */
 };

@@ -37,6 +37,7 @@ typedef struct live_frame {
 typedef struct live_call {
     tt_sync_request request;
     int finish_count;
+    tt_sync_counts counts;
     float *input, *output;
 } live_call;
 
@@ -208,6 +209,7 @@ static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
                                       .urgency = (int32_t)choice,
                                       .finished = finished,
                                       .owner = call};
+    call->request.counts = &call->counts;
     if (verb == TT_STORE_SET) {
         call->request.name = "lr";
         call->request.value = (double)choice;
@@ -359,7 +361,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         } else if ((event & 127) < 90) {
             pass(world, take(world, 1), take(world, 1));
         } else if ((event & 127) == 124) {
-            submit(world, TT_STORE_SET, rank);
+            submit(world, take(world, 1) % 2 == 0 ? TT_STORE_SET : TT_STORE_COUNT, rank);
         } else if ((event & 127) < 125) {
             submit(world, (tt_sync_verb)((event & 127) % (TT_STORE_CLOCK + 1)), rank);
         } else {

@@ -111,6 +111,26 @@ static void start_and_wait(job *own)
     tutti_handle_free(handles[1]);
 }
 
+static void check_counts(const job *own)
+{
+    tutti_store_counts counts = TUTTI_STORE_COUNTS_INIT;
+    uint64_t applied = 0;
+    must(own, tutti_store_count(own->store, &counts));
+    for (size_t i = 0; i < sizeof(counts.staleness) / sizeof(counts.staleness[0]); i++) {
+        applied += counts.staleness[i];
+    }
+    if (counts.pushes != own->pushes || counts.not_counted != own->uncounted ||
+        counts.pushed_bytes != own->pushes * own->count * sizeof(int64_t)) {
+        wrong(own, "pushes counted", counts.pushes, own->pushes);
+    }
+    if (counts.clock != own->clock || counts.least > counts.clock + own->iterations) {
+        wrong(own, "clock counted", counts.clock, own->clock);
+    }
+    if (applied < own->pushes - own->uncounted) {
+        wrong(own, "staleness of pushes counted", applied, own->pushes - own->uncounted);
+    }
+}
+
 static void run_counters(job *own, bool is_alone)
 {
     int64_t *values = own->pushed;
@@ -129,6 +149,7 @@ static void run_counters(job *own, bool is_alone)
             say("going");
         }
     }
+    check_counts(own);
     if (!is_alone) {
         must(own, tutti_barrier(own->context));
         must(own, tutti_store_pull(own->store, "t", own->read));
