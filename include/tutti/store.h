@@ -52,6 +52,11 @@
  *              Pushes are gradients, in f32; their mean over the workers, or the quorum, is one
  *              step; under stale and async each push is, divided by the number of workers.
  *
+ *              Under stale and async, tau=1 divides a gradient by its staleness too: the updates
+ *              of its part since its worker's last read. "sgd:lr=0.1,dc=0.04" corrects a gradient
+ *              g to g + dc * g * g * (value - value read) (DC-ASGD); an owner then keeps what each
+ *              worker has read last: as much memory again as for pushes.
+ *
  * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
  * of different age. A worker that has left or died counts no more, except under bulk: there a death
  * fails the store. A worker that is stopped is waited for. If an owner dies, what it owned is lost,

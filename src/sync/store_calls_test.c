@@ -250,6 +250,47 @@ static void test_staleness_is_counted(void **state)
     job_end(&all);
 }
 
+/* Two workers, so gradients are halved. Worker 0 reads 0; worker 1 makes two steps of -1 each; the
+ * push of worker 0 has staleness 2. */
+static float corrected(const char *update)
+{
+    job all;
+    open_with(&all, "async", update, &zero);
+    (void)pull(&all, 0);
+    push(&all, 1, &two);
+    (void)pull(&all, 1);
+    push(&all, 1, &two);
+    push(&all, 0, &two);
+    const float value = pull(&all, 0);
+    job_end(&all);
+    return value;
+}
+
+static void test_corrections_have_golden_values(void **state)
+{
+    (void)state;
+    assert_true(corrected("sgd:lr=1") == -3.0f);
+    assert_true(corrected("sgd:lr=1,tau=1") == -2.5f);
+    /* g: 2; 2, as its worker had read the value; 2 + 4 / 8 * -2 = 1 */
+    assert_true(corrected("sgd:lr=1,dc=0.125") == -2.5f);
+    assert_true(corrected("sgd:lr=1,dc=0.125,tau=1") == -2.25f);
+    /* m: 1, 1.5, 0.75 + 0.5 */
+    assert_true(corrected("momentum:lr=1,momentum=0.5,tau=1") == -3.75f);
+}
+
+static void test_corrections_need_stale_gradients(void **state)
+{
+    job all;
+    (void)state;
+    job_make(&all);
+    assert_int_equal(
+        on_one(&all, 0,
+               (tt_sync_request){.verb = TT_STORE_OPEN, .policy = "bulk", .update = "sgd:dc=1"},
+               "leave them out, or use async"),
+        TT_ERR_BAD_ARGUMENT);
+    job_end(&all);
+}
+
 static void test_a_caller_that_dies_holds_nothing_back(void **state)
 {
     job all;
@@ -273,6 +314,8 @@ int main(void)
         cmocka_unit_test(test_a_rate_holds_from_its_clock_on),
         cmocka_unit_test(test_what_cannot_be_set_is_refused),
         cmocka_unit_test(test_staleness_is_counted),
+        cmocka_unit_test(test_corrections_have_golden_values),
+        cmocka_unit_test(test_corrections_need_stale_gradients),
         cmocka_unit_test(test_a_caller_that_dies_holds_nothing_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

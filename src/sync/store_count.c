@@ -18,6 +18,8 @@ _Static_assert(sizeof(((tt_owner_tally *)0)->staleness) <= TT_SYNC_TEXT_BYTES, "
 void tt_count_applied(tt_owner_part *part, const tt_slot *slot)
 {
     const uint64_t staleness = part->step - slot->read_step;
+    part->sum_worker = (uint32_t)(slot - part->slots);
+    part->sum_staleness = staleness;
     part->key->store->tally.staleness[tt_min_u64(staleness, TT_SYNC_STALENESS_MAX)]++;
 }
 

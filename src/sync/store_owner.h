@@ -50,6 +50,7 @@ typedef struct tt_slot {
     uint64_t pushes;      /* of this worker that have arrived */
     uint64_t consumed;    /* of them */
     uint64_t clock;       /* of the push in it */
+    bool has_read;        /* a value */
     uint64_t read_step;   /* sums in the value that this worker has read last */
     bool has_waited;      /* the pull was held back */
     uint64_t asked;       /* number of the request that pushed, */
@@ -68,6 +69,7 @@ struct tt_owner_part {
     size_t memory_bytes;
     tt_slot *slots;     /* [workers] */
     uint8_t *values[2]; /* versions */
+    uint8_t *reads;     /* [workers] what each has read last; NULL unless the update has dc */
     float *states[TT_UPDATE_STATES_MAX];
     uint8_t current;
     bool is_valid;          /* it has a value */
@@ -78,6 +80,8 @@ struct tt_owner_part {
     uint32_t chosen;         /* slots that are CHOSEN */
     uint32_t sum_sources;    /* of the sum that is being computed */
     uint64_t sum_at;         /* bytes done */
+    uint32_t sum_worker;     /* of a sum of one push: whose it is, */
+    uint64_t sum_staleness;  /* and how stale */
     tt_update_spec sum_spec; /* with the options of its clock */
     uint64_t step;           /* sums made */
     int32_t urgency;         /* of the last push or pull */

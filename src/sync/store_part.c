@@ -31,7 +31,8 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
     *part =
         (tt_owner_part){.key = key, .number = number, .first = place->first, .bytes = place->bytes};
     const size_t each = slot_bytes(part);
-    part->memory_bytes = each * (workers + 2 + update->state_count);
+    const bool has_reads = tt_update_option(&key->store->update, "dc") > 0.0f;
+    part->memory_bytes = each * (workers + 2 + update->state_count + (has_reads ? workers : 0));
     TT_TRY(tt_sync_grow(sync, (void ***)&sync->parts, sync->part_count, &sync->part_capacity));
     TT_TRY(tt_heap_reserve(&sync->due, sync->part_count + 1));
     part->memory = tt_platform_allocate(sync->platform, part->memory_bytes);
@@ -50,6 +51,7 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
     for (uint32_t i = 0; i < update->state_count; i++) {
         part->states[i] = (float *)(void *)(part->values[1] + (i + 1) * each);
     }
+    part->reads = has_reads ? part->values[1] + (update->state_count + 1) * each : NULL;
     part->is_valid = update->is_sum;
     part->index = sync->part_count;
     sync->parts[sync->part_count++] = part;
@@ -401,8 +403,13 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
         .value_out = target,
         .step = part->step + 1,
         .divisor = adds_together(part) ? part->sum_sources : sync->roles.workers,
+        .staleness = part->sum_staleness,
         .count = bytes / sizeof(float),
     };
+    if (part->reads != NULL && part->slots[part->sum_worker].has_read) {
+        const uint8_t *read = part->reads + part->sum_worker * slot_bytes(part) + at;
+        run.read = (const float *)(const void *)read;
+    }
     for (uint32_t i = 0; i < store->update.update->state_count; i++) {
         run.states[i] = part->states[i] + at / sizeof(float);
     }
@@ -472,6 +479,10 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     const uint32_t version = part->current;
     TT_ASSERT(!slot->is_lent[version]);
     slot->read_step = part->step;
+    slot->has_read = true;
+    if (part->reads != NULL && part->bytes > 0) {
+        memcpy(part->reads + worker * slot_bytes(part), part->values[version], part->bytes);
+    }
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
                     .age = part->age,

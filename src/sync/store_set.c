@@ -245,6 +245,10 @@ tt_status tt_set_check(const tt_worker_store *store, tt_sync_request *request, t
         tt_update_add_unknown(update, name, why);
         return TT_ERR_BAD_ARGUMENT;
     }
+    if (tt_update_is_correction(name)) {
+        tt_text_add(why, "option %s cannot change; choose it when the store is opened", name);
+        return TT_ERR_BAD_ARGUMENT;
+    }
     if (!isfinite((float)request->value) || request->value < 0.0) {
         tt_text_add(why, "option %s: %g is not a finite number from 0 on", name, request->value);
         return TT_ERR_BAD_ARGUMENT;

@@ -383,6 +383,13 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
                     request->policy);
         status = TT_ERR_BAD_ARGUMENT;
     }
+    if (status == TT_OK && policy.staleness == 0 && tt_update_is_corrected(&update)) {
+        tt_text_add(&why,
+                    "options tau and dc of update %s correct stale gradients, which policy %s does "
+                    "not have; leave them out, or use async or stale",
+                    update.update->name, request->policy);
+        status = TT_ERR_BAD_ARGUMENT;
+    }
     if (status == TT_OK && policy.quorum > 0 && sync->roles.workers > TT_SYNC_TEXT_BYTES) {
         tt_text_add(&why,
                     "policy quorum takes at most %d workers, the job has %u; use bulk or "
