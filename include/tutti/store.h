@@ -52,6 +52,11 @@
  *              Pushes are gradients, in f32; their mean over the workers, or the quorum, is one
  *              step; under stale and async each push is, divided by the number of workers.
  *
+ *              Under stale and async, tau=1 divides a gradient by its staleness too: the updates
+ *              of its part since its worker's last read. "sgd:lr=0.1,dc=0.04" corrects a gradient
+ *              g to g + dc * g * g * (value - value read) (DC-ASGD); an owner then keeps what each
+ *              worker has read last: as much memory again as for pushes.
+ *
  * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
  * of different age. A worker that has left or died counts no more, except under bulk: there a death
  * fails the store. A worker that is stopped is waited for. If an owner dies, what it owned is lost,
@@ -115,6 +120,45 @@ TUTTI_API tutti_status tutti_store_push_pull(tutti_store *store, const char *nam
 /* This worker's iteration is over: returns when its next one may start. Pushes that were started
  * before belong to the iteration. `*clock_out`, unless NULL: how many it has completed. */
 TUTTI_API tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out);
+
+/* One worker: an option of the update, "lr" say, has this value for pushes of iterations from
+ * `from_clock` on; under bulk and a quorum these are the iterations that are summed, else those of
+ * the worker that pushes. TUTTI_STORE_NOW: from the first iteration on of which no owner has
+ * applied a push, and not before the caller's own. Returns when all owners have it; while they
+ * agree, pushes of these iterations wait. Refused, at all owners: an option that the update does
+ * not have, a value that is not finite or below 0, and a clock that is past for the caller or of
+ * which an owner has applied a push. So under stale:S name a clock more than S beyond your own, and
+ * under async use TUTTI_STORE_NOW. Owners keep 32 values for clocks to come. If the caller dies
+ * during the call, only some owners may have the value; set it again then. */
+#define TUTTI_STORE_NOW UINT64_MAX
+TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
+                                       uint64_t from_clock);
+
+/* What has happened since the store was opened. */
+typedef struct tutti_store_counts {
+    size_t struct_bytes;
+    uint64_t clock; /* iterations that this worker has completed */
+    uint64_t least; /* that all have, with their pushes applied at all owners */
+    uint64_t pushes, pulls, pushed_bytes, pulled_bytes; /* of this worker: calls that succeeded */
+    uint64_t not_counted;                               /* of the pushes: too late for a quorum */
+    uint64_t clock_waits, clock_wait_ns; /* calls of clock that waited for a reply of an owner */
+    uint64_t pull_waits, pull_wait_ns;   /* pulls that an owner held back for others' clocks */
+    uint64_t dropped;                    /* of all workers: frames that reached an owner twice */
+    /* Of all workers: parts that were pushed, by how many updates their owner had applied between
+     * the worker's last read of the part and the push; the last one has those of 63 and more. */
+    uint64_t staleness[64];
+} tutti_store_counts;
+
+#define TUTTI_STORE_COUNTS_INIT                                         \
+    {                                                                   \
+        sizeof(tutti_store_counts), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+        {                                                               \
+            0                                                           \
+        }                                                               \
+    }
+
+/* Any worker; asks all owners. */
+TUTTI_API tutti_status tutti_store_count(tutti_store *store, tutti_store_counts *counts);
 
 /* ---- the same, started ---- */
 

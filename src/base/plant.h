@@ -81,7 +81,8 @@
     X(CLOCK_KEEPS_THE_DEAD)        \
     X(LATE_PUSH_COUNTED)           \
     X(BUSY_RANK_LEFT_OUT)          \
-    X(CHANGED_CLAIM_MISSED)
+    X(CHANGED_CLAIM_MISSED)        \
+    X(PUSH_WITH_A_LATER_OPTION)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

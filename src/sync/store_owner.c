@@ -564,6 +564,7 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
         tt_owner_fail(sync, store, TT_ERR_PEER_DOWN, &text);
     }
     tell_opened(sync, store);
+    tt_set_worker_out(sync, store, worker);
     tt_quorum_decide(sync, store);
     tt_quorum_advance(sync, store);
     if (has_grown) {
@@ -634,6 +635,12 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     switch (head->kind) {
     case TT_SYNC_ADD:
         add_frame(sync, store, worker, head, payload);
+        return NULL;
+    case TT_SYNC_COUNT:
+        tt_count_frame(sync, store, worker, head);
+        return NULL;
+    case TT_SYNC_SET:
+        tt_set_frame(sync, store, worker, head);
         return NULL;
     case TT_SYNC_CLOCK:
         clock_frame(sync, store, worker, head);

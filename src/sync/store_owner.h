@@ -23,7 +23,7 @@
 #include "sync/sync_wire.h"
 #include "sync/update.h"
 
-enum { OWNER_BUCKETS = 256, OWNER_CLOCKS_MAX = 16 };
+enum { OWNER_BUCKETS = 256, OWNER_CLOCKS_MAX = 16, OWNER_SETS_MAX = 32 };
 
 typedef struct tt_owner_store tt_owner_store;
 typedef struct tt_owner_key tt_owner_key;
@@ -50,6 +50,9 @@ typedef struct tt_slot {
     uint64_t pushes;      /* of this worker that have arrived */
     uint64_t consumed;    /* of them */
     uint64_t clock;       /* of the push in it */
+    bool has_read;        /* a value */
+    uint64_t read_step;   /* sums in the value that this worker has read last */
+    bool has_waited;      /* the pull was held back */
     uint64_t asked;       /* number of the request that pushed, */
     uint64_t pull_asked;  /* and of the one that pulls */
     uint64_t pull_clock;  /* iterations that must be complete */
@@ -66,18 +69,22 @@ struct tt_owner_part {
     size_t memory_bytes;
     tt_slot *slots;     /* [workers] */
     uint8_t *values[2]; /* versions */
+    uint8_t *reads;     /* [workers] what each has read last; NULL unless the update has dc */
     float *states[TT_UPDATE_STATES_MAX];
     uint8_t current;
     bool is_valid;          /* it has a value */
     bool is_first_arriving; /* the first value is */
     bool is_summing;
-    uint32_t lent[2];     /* sends per version */
-    uint32_t full;        /* slots that are FULL */
-    uint32_t chosen;      /* slots that are CHOSEN */
-    uint32_t sum_sources; /* of the sum that is being computed */
-    uint64_t sum_at;      /* bytes done */
-    uint64_t step;        /* sums made */
-    int32_t urgency;      /* of the last push or pull */
+    uint32_t lent[2];        /* sends per version */
+    uint32_t full;           /* slots that are FULL */
+    uint32_t chosen;         /* slots that are CHOSEN */
+    uint32_t sum_sources;    /* of the sum that is being computed */
+    uint64_t sum_at;         /* bytes done */
+    uint32_t sum_worker;     /* of a sum of one push: whose it is, */
+    uint64_t sum_staleness;  /* and how stale */
+    tt_update_spec sum_spec; /* with the options of its clock */
+    uint64_t step;           /* sums made */
+    int32_t urgency;         /* of the last push or pull */
     uint64_t age;
     tt_heap_node due;
 };
@@ -116,6 +123,35 @@ struct tt_sum_busy {
     bool is_busy, is_idle; /* BUSY and IDLE have arrived */
 };
 
+/* An option that a worker is about to set: pushes from this clock on wait. */
+typedef struct tt_owner_hold {
+    uint64_t number; /* of the request */
+    uint64_t clock;
+    uint32_t option;
+    float value;
+    bool is_held;
+} tt_owner_hold;
+
+/* An option that has this value from a clock on. */
+typedef struct tt_owner_entry {
+    uint64_t clock;
+    uint32_t option;
+    float value;
+} tt_owner_entry;
+
+typedef struct tt_owner_set {
+    uint64_t applied; /* pushes of clocks below may have been applied */
+    uint32_t holds;   /* workers that hold back pushes */
+    uint32_t count;
+    tt_owner_entry entries[OWNER_SETS_MAX]; /* ascending; older ones are in store->update */
+} tt_owner_set;
+
+/* Of all parts of a store here. */
+typedef struct tt_owner_tally {
+    uint64_t dropped; /* frames that came twice, or that no worker could send */
+    uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
+} tt_owner_tally;
+
 /* What an owner knows of one worker, of one store. */
 typedef struct tt_owner_worker {
     bool has_opened, is_told, has_closed;
@@ -128,6 +164,7 @@ typedef struct tt_owner_worker {
     uint64_t arrived;          /* pushes */
     uint64_t consumed;         /* of them */
     uint64_t declared;         /* iterations completed, as far as is known */
+    tt_owner_hold hold;
     uint32_t clock_count; /* iterations that were completed, with the pushes before their end */
     struct {
         uint64_t clock, pushes;
@@ -171,6 +208,8 @@ struct tt_owner_store {
     uint32_t lost;         /* of named sums: the first worker that is gone, */
     tt_status lost_status; /* negative, if one is; */
     tt_text lost_text;     /* and how */
+    tt_owner_set set;
+    tt_owner_tally tally;
 };
 
 static inline bool tt_owner_is_sums(const tt_owner_store *store)
@@ -214,6 +253,19 @@ void tt_owner_consumed(tt_sync *sync, tt_owner_store *store, uint32_t worker);
 
 /* Of a quorum: the slot's push counts in the iteration that is being closed, or does not. */
 void tt_owner_choose(tt_sync *sync, tt_owner_part *part, uint32_t worker, bool is_counted);
+
+/* store_set.c */
+void tt_set_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head);
+void tt_set_worker_out(tt_sync *sync, tt_owner_store *store, uint32_t worker);
+/* Must pushes of this clock wait? */
+bool tt_set_is_held(const tt_owner_store *store, uint64_t clock);
+/* A sum of pushes of this clock begins: it has the options of that clock. */
+void tt_set_begin(tt_owner_part *part, uint64_t clock);
+
+/* store_count.c */
+void tt_count_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head);
+/* The push in a slot is about to be applied. */
+void tt_count_applied(tt_owner_part *part, const tt_slot *slot);
 
 /* store_quorum.c */
 /* Iterations that all workers, or a quorum of them, have completed, with their pushes applied. */

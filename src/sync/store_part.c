@@ -32,7 +32,8 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
     *part =
         (tt_owner_part){.key = key, .number = number, .first = place->first, .bytes = place->bytes};
     const size_t each = slot_bytes(part);
-    part->memory_bytes = each * (workers + 2 + update->state_count);
+    const bool has_reads = tt_update_option(&key->store->update, "dc") > 0.0f;
+    part->memory_bytes = each * (workers + 2 + update->state_count + (has_reads ? workers : 0));
     TT_TRY(tt_sync_grow(sync, (void ***)&sync->parts, sync->part_count, &sync->part_capacity));
     TT_TRY(tt_heap_reserve(&sync->due, sync->part_count + 1));
     part->memory = tt_platform_allocate(sync->platform, part->memory_bytes);
@@ -51,6 +52,7 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
     for (uint32_t i = 0; i < update->state_count; i++) {
         part->states[i] = (float *)(void *)(part->values[1] + (i + 1) * each);
     }
+    part->reads = has_reads ? part->values[1] + (update->state_count + 1) * each : NULL;
     part->is_valid = update->is_sum;
     part->index =
         tt_sync_free_index((void **)sync->parts, &sync->part_count, &sync->parts_released);
@@ -231,6 +233,7 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
     const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
     if (head->payload_bytes != part->bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
         !is_next) {
+        part->key->store->tally.dropped++;
         return NULL; /* a second copy, or not what this worker could send */
     }
     if (payload == NULL) {
@@ -288,9 +291,11 @@ void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_
 {
     tt_slot *slot = &part->slots[worker];
     if (slot->is_pulled || head->argument > slot->pushes) {
+        part->key->store->tally.dropped++;
         return; /* a second copy, or of a push that was never sent */
     }
     slot->is_pulled = true;
+    slot->has_waited = false;
     slot->pull_clock = tt_policy_needs(&part->key->store->policy, head->round);
     slot->pull_pushes = head->argument;
     slot->pull_asked = head->descriptor;
@@ -313,6 +318,21 @@ bool tt_owner_is_complete(const tt_owner_part *part)
     return is_complete;
 }
 
+/* Is there a push that no worker holds back? Of pushes that are added together, all count. */
+static bool has_free(const tt_owner_part *part, tt_slot_phase source, bool is_together)
+{
+    const tt_owner_store *store = part->key->store;
+    bool any = false, all = true;
+    for (uint32_t i = 0; store->set.holds > 0 && i < store->clock.size; i++) {
+        if (part->slots[i].phase == source) {
+            const bool is_free = !tt_set_is_held(store, part->slots[i].clock);
+            any = any || is_free;
+            all = all && is_free;
+        }
+    }
+    return store->set.holds == 0 || (is_together ? all : any);
+}
+
 /* Can the next sum begin? Bulk: everyone's push is there. Quorum: some are chosen. Else: there is
  * somebody's. */
 static bool can_sum(const tt_owner_part *part)
@@ -321,7 +341,9 @@ static bool can_sum(const tt_owner_part *part)
     const bool has_sources = policy->quorum > 0 ? part->chosen > 0 : part->full > 0;
     return part->is_valid && has_sources && !part->is_summing && part->key->status >= 0 &&
            part->lent[1 - part->current] == 0 &&
-           (!tt_policy_is_bulk(policy) || tt_owner_is_complete(part));
+           (!tt_policy_is_bulk(policy) || tt_owner_is_complete(part)) &&
+           has_free(part, policy->quorum > 0 ? TT_SLOT_CHOSEN : TT_SLOT_FULL,
+                    policy->staleness == 0);
 }
 
 /* Are the pushes of one iteration added together, in the order of workers? */
@@ -341,16 +363,20 @@ static void begin_sum(const tt_sync *sync, tt_owner_part *part)
     part->is_summing = true;
     part->sum_at = 0;
     part->sum_sources = 0;
+    uint64_t clock = 0;
     for (uint32_t i = 0; i < workers && (is_together || part->sum_sources == 0); i++) {
         tt_slot *slot = &part->slots[(start + i) % workers];
-        if (slot->phase == source) {
+        if (slot->phase == source && !tt_set_is_held(part->key->store, slot->clock)) {
             slot->phase = TT_SLOT_SUMMED;
+            clock = tt_max_u64(clock, slot->clock);
+            tt_count_applied(part, slot);
             part->sum_sources++;
         }
     }
     part->full -= source == TT_SLOT_FULL ? part->sum_sources : 0;
     part->chosen -= source == TT_SLOT_CHOSEN ? part->sum_sources : 0;
     TT_ASSERT(part->sum_sources > 0);
+    tt_set_begin(part, clock);
 }
 
 /* The sources of a sum from `at` on, the value first where it is one of them. */
@@ -375,14 +401,19 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
     const tt_owner_store *store = part->key->store;
     float *target = (float *)(void *)(part->values[1 - part->current] + at);
     tt_update_run run = {
-        .spec = &store->update,
+        .spec = &part->sum_spec,
         .gradient = target,
         .value = (const float *)(const void *)(part->values[part->current] + at),
         .value_out = target,
         .step = part->step + 1,
         .divisor = adds_together(part) ? part->sum_sources : sync->roles.workers,
+        .staleness = part->sum_staleness,
         .count = bytes / sizeof(float),
     };
+    if (part->reads != NULL && part->slots[part->sum_worker].has_read) {
+        const uint8_t *read = part->reads + part->sum_worker * slot_bytes(part) + at;
+        run.read = (const float *)(const void *)read;
+    }
     for (uint32_t i = 0; i < store->update.update->state_count; i++) {
         run.states[i] = part->states[i] + at / sizeof(float);
     }
@@ -454,6 +485,11 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     tt_slot *slot = &part->slots[worker];
     const uint32_t version = part->current;
     TT_ASSERT(!slot->is_lent[version]);
+    slot->read_step = part->step;
+    slot->has_read = true;
+    if (part->reads != NULL && part->bytes > 0) {
+        memcpy(part->reads + worker * slot_bytes(part), part->values[version], part->bytes);
+    }
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
                     .age = part->age,
@@ -499,8 +535,12 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
             answer_push(sync, part, i);
         }
         if (can_answer_pull(part, slot) && !is_lent(part, i)) {
+            tt_head head = answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
+            head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
-            send_value(sync, part, i, answer_head(part, TT_SYNC_VALUE, slot->pull_asked));
+            send_value(sync, part, i, head);
+        } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
+            slot->has_waited = true;
         }
     }
 }

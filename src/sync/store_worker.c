@@ -43,6 +43,11 @@ static void end(tt_sync *sync, tt_sync_request *request, tt_status status, const
     request->finished(request);
 }
 
+void tt_worker_end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
+{
+    end(sync, request, status, text);
+}
+
 static bool is_push(const tt_sync_request *request)
 {
     return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
@@ -115,6 +120,7 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
     tt_sync_request *request = key->queue.first;
     const uint32_t first = first_part(sync, key);
     request->open = key->part_count;
+    request->since_ns = tt_now(sync->platform);
     if (is_push(request)) {
         TT_ASSERT(key->store->unsent > 0);
         key->store->unsent--;
@@ -172,6 +178,7 @@ static void settle(tt_sync *sync, tt_worker_key *key)
         return;
     }
     (void)queue_pop(&key->queue);
+    tt_count_request(sync, key, request);
     if (key->queue.first != NULL) {
         begin(sync, key);
     }
@@ -247,6 +254,9 @@ static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, 
     while (store->clocks.first != NULL) {
         end(sync, queue_pop(&store->clocks), status, store->error);
     }
+    while (store->asks.first != NULL) {
+        end(sync, queue_pop(&store->asks), status, store->error);
+    }
     if (store->life.first != NULL && store->life.first->verb == TT_STORE_OPEN) {
         end(sync, queue_pop(&store->life), status, store->error);
     }
@@ -272,6 +282,11 @@ static bool all_told(const tt_sync *sync, const tt_worker_store *store)
         all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(&sync->split, i)]);
     }
     return all;
+}
+
+bool tt_worker_all_told(const tt_sync *sync, const tt_worker_store *store)
+{
+    return all_told(sync, store);
 }
 
 static void life_settle(tt_sync *sync, tt_worker_store *store)
@@ -314,6 +329,7 @@ static void send_clock(tt_sync *sync, tt_worker_store *store)
     const uint32_t keeper = tt_sync_keeper(sync);
     store->has_clocked = true;
     store->clock++;
+    store->clocks.first->since_ns = tt_now(sync->platform);
     for (uint32_t i = 0; i < sync->split.owners; i++) {
         const tt_head head = {.kind = TT_SYNC_CLOCK,
                               .flags = i == keeper ? TT_SYNC_FLAG_ANSWER : 0,
@@ -335,6 +351,7 @@ static void clocks_step(tt_sync *sync, tt_worker_store *store)
             continue;
         }
         if (store->least < tt_policy_needs(&store->policy, store->clock)) {
+            store->clocks.first->has_waited = true;
             return;
         }
         store->has_clocked = false;
@@ -343,6 +360,10 @@ static void clocks_step(tt_sync *sync, tt_worker_store *store)
         }
         tt_sync_request *request = queue_pop(&store->clocks);
         request->clock = store->clock;
+        if (request->has_waited) {
+            store->tally.clock_waits++;
+            store->tally.clock_wait_ns += tt_now(sync->platform) - request->since_ns;
+        }
         end(sync, request, TT_OK, "");
     }
 }
@@ -368,6 +389,13 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
                     "update sum is the sum of one iteration, which policy %s does not wait "
                     "for; use update=add, or policy bulk",
                     request->policy);
+        status = TT_ERR_BAD_ARGUMENT;
+    }
+    if (status == TT_OK && policy.staleness == 0 && tt_update_is_corrected(&update)) {
+        tt_text_add(&why,
+                    "options tau and dc of update %s correct stale gradients, which policy %s does "
+                    "not have; leave them out, or use async or stale",
+                    update.update->name, request->policy);
         status = TT_ERR_BAD_ARGUMENT;
     }
     if (status == TT_OK && policy.quorum > 0 && sync->roles.workers > TT_SYNC_TEXT_BYTES) {
@@ -474,7 +502,8 @@ void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *reque
 
 static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
 {
-    bool is_idle = store->clocks.first == NULL && store->life.first == NULL;
+    bool is_idle =
+        store->clocks.first == NULL && store->life.first == NULL && store->asks.first == NULL;
     for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
         for (const tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
             is_idle = is_idle && key->queue.first == NULL;
@@ -489,6 +518,38 @@ static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *
     life_begin(sync, store);
 }
 
+static void ask(tt_sync *sync, tt_worker_store *store)
+{
+    if (store->asks.first->verb == TT_STORE_SET) {
+        tt_set_ask(sync, store);
+    } else {
+        tt_count_ask(sync, store);
+    }
+}
+
+void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store)
+{
+    (void)queue_pop(&store->asks);
+    if (store->asks.first != NULL) {
+        ask(sync, store);
+    }
+}
+
+static void ask_owners(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    const tt_status status =
+        request->verb == TT_STORE_SET ? tt_set_check(store, request, &why) : TT_OK;
+    if (status != TT_OK) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    queue_push(&store->asks, request);
+    if (store->asks.first == request) {
+        ask(sync, store);
+    }
+}
+
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
 {
     tt_worker_store *store = request->verb != TT_STORE_OPEN && request->store < TT_STORES_MAX
@@ -496,7 +557,7 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                                  : NULL;
     sync->pending++;
     request->open = request->lent = 0;
-    request->is_first = request->is_uncounted = false;
+    request->is_first = request->is_uncounted = request->has_waited = false;
     if (request->verb == TT_STORE_OPEN) {
         open_store(sync, request);
     } else if (store == NULL) {
@@ -510,6 +571,8 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                store->is_open ? "the store is being closed" : "the store is not open yet");
     } else if (request->verb == TT_STORE_ADD) {
         add_key(sync, store, request);
+    } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT) {
+        ask_owners(sync, store, request);
     } else if (request->verb == TT_STORE_CLOCK) {
         queue_push(&store->clocks, request);
         clocks_step(sync, store);
@@ -591,6 +654,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
         return NULL; /* a second copy */
     }
     key->queue.first->is_uncounted |= (head->flags & TT_SYNC_FLAG_UNCOUNTED) != 0;
+    key->queue.first->has_waited |= (head->flags & TT_SYNC_FLAG_WAITED) != 0;
     if (head->kind == TT_SYNC_VALUE) {
         return value_frame(sync, key, head, payload);
     }
@@ -678,6 +742,12 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
     case TT_SYNC_TAKEN:
     case TT_SYNC_VALUE:
         return part_frame(sync, store, peer, head, payload);
+    case TT_SYNC_COUNTED:
+        tt_count_reply(sync, store, peer, head, payload);
+        return NULL;
+    case TT_SYNC_WAS_SET:
+        tt_set_reply(sync, store, peer, head);
+        return NULL;
     case TT_SYNC_MIN:
         min_frame(sync, store, head);
         return NULL;

@@ -66,14 +66,21 @@ struct tt_worker_store {
     bool is_open;
     tt_status status;
     char error[TT_SYNC_ERROR_BYTES];
-    uint64_t clock;          /* iterations completed */
-    uint64_t least;          /* that all have completed, as far as is known; quorum: closed ones */
-    uint64_t unsent;         /* pushes submitted and not sent */
-    uint64_t *pushes;        /* [owners] parts sent to each */
-    bool *is_told;           /* [owners] that have replied to OPEN or CLOSE */
-    tt_sync_queue life;      /* OPEN, CLOSE: the front one is served */
-    tt_sync_queue clocks;    /* CLOCK: the front one is served */
-    bool has_clocked;        /* its frames were sent */
+    uint64_t clock;       /* iterations completed */
+    uint64_t least;       /* that all have completed, as far as is known; quorum: closed ones */
+    uint64_t unsent;      /* pushes submitted and not sent */
+    uint64_t *pushes;     /* [owners] parts sent to each */
+    bool *is_told;        /* [owners] that have replied to OPEN or CLOSE */
+    tt_sync_queue life;   /* OPEN, CLOSE: the front one is served */
+    tt_sync_queue clocks; /* CLOCK: the front one is served */
+    bool has_clocked;     /* its frames were sent */
+    tt_sync_counts tally;
+    tt_sync_queue asks;  /* SET, COUNT: the front one is served; replies are counted in is_told */
+    uint64_t ask_number; /* of the front one */
+    uint32_t ask_phase;  /* lane of its last frames */
+    tt_status ask_status;
+    uint32_t ask_culprit;    /* rank that refused it */
+    uint64_t ask_bound;      /* the least clock that all owners can take */
     tt_worker_key **buckets; /* [WORKER_BUCKETS] */
 };
 
@@ -90,6 +97,26 @@ void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *reque
 void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text);
 tt_worker_key *tt_worker_find_name(const tt_worker_store *store, const char *name);
 tt_worker_key *tt_worker_find_id(const tt_worker_store *store, uint64_t id);
+
+/* ---- store_set.c: one request to all owners at a time ---- */
+
+/* TT_OK: it can be asked for. */
+tt_status tt_set_check(const tt_worker_store *store, tt_sync_request *request, tt_text *why);
+/* Ask owners for the request at the front. */
+void tt_set_ask(tt_sync *sync, tt_worker_store *store);
+void tt_set_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head);
+/* store_count.c: likewise. */
+void tt_count_ask(tt_sync *sync, tt_worker_store *store);
+void tt_count_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
+                    const void *payload);
+/* A push or pull is over. */
+void tt_count_request(tt_sync *sync, tt_worker_key *key, const tt_sync_request *request);
+/* The front request is over: take it off, and ask for the next one. */
+void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store);
+/* All owners have replied. */
+bool tt_worker_all_told(const tt_sync *sync, const tt_worker_store *store);
+/* The request is over; `text` unless it is TT_OK. */
+void tt_worker_end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text);
 
 /* A frame from an owner; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
 void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload);

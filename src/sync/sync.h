@@ -80,9 +80,20 @@ typedef enum tt_sync_verb {
     TT_STORE_PULL,      /* `output` gets the value */
     TT_STORE_PUSH_PULL, /* both: the value with this push in it */
     TT_STORE_CLOCK,     /* an iteration is over; ends when the next one may start */
+    TT_STORE_COUNT,     /* `counts` gets what has happened on the store */
+    TT_STORE_SET,       /* option `name` of the update has `value` from `clock` on */
 } tt_sync_verb;
 
-enum { TT_SYNC_ERROR_BYTES = 512, TT_SYNC_NAME_BYTES = 256 };
+enum { TT_SYNC_ERROR_BYTES = 512, TT_SYNC_NAME_BYTES = 256, TT_SYNC_STALENESS_MAX = 63 };
+
+/* As tutti_store_counts. */
+typedef struct tt_sync_counts {
+    uint64_t clock, least;
+    uint64_t pushes, pulls, pushed_bytes, pulled_bytes, uncounted;
+    uint64_t clock_waits, clock_wait_ns, pull_waits, pull_wait_ns;
+    uint64_t dropped;
+    uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
+} tt_sync_counts;
 
 /* One call of a worker. Requests on one tensor are served in the order of submission. The caller's
  * memory, which must stay in place until `finished`. */
@@ -98,6 +109,8 @@ typedef struct tt_sync_request {
     const void *input;
     void *output; /* PUSH_PULL: may be the input */
     int32_t urgency;
+    double value;           /* SET */
+    tt_sync_counts *counts; /* COUNT */
     /* May be called from inside submit. */
     void (*finished)(struct tt_sync_request *request);
     void *owner;
@@ -105,13 +118,17 @@ typedef struct tt_sync_request {
     tt_status status;
     bool
         is_uncounted; /* of a push under a quorum: it was too late for its iteration, and dropped */
-    uint64_t clock;   /* CLOCK: iterations that this worker has completed */
+    uint64_t clock;   /* CLOCK: iterations that this worker has completed. SET: from which one on;
+                       * UINT64_MAX: the first that no owner has begun to apply */
     char error[TT_SYNC_ERROR_BYTES];
 
     struct tt_sync_request *next; /* from here on sync's */
     uint32_t open;                /* parts or owners that it waits for */
     uint32_t lent;                /* sends that have its input */
     bool is_first;                /* ADD: it sends first values now */
+    bool is_now;                  /* SET: owners choose the clock */
+    bool has_waited;              /* PULL, CLOCK: others were waited for */
+    uint64_t since_ns;            /* it was sent */
 } tt_sync_request;
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request);

@@ -27,6 +27,10 @@ typedef enum tt_sync_kind {
     TT_SYNC_PUSH,  /* payload: a part; argument: how many pushes of it, with this one */
     TT_SYNC_PULL,  /* argument: of how many pushes of this worker the result is wanted */
     TT_SYNC_CLOCK, /* round: iterations completed; argument: pushes to this owner before that */
+    /* An option of the update, from a clock on. round: the clock; lane: 0 hold back pushes from
+     * there on, 1 take it, 2 do not; argument: option (high half), value as the bits of an f32 */
+    TT_SYNC_SET,
+    TT_SYNC_COUNT, /* replied to by COUNTED */
 
     /* likewise, of named sums (sum_worker.c) */
     TT_SYNC_OBJECT = TT_SYNC_KIND_FIRST + 24, /* the worker cannot take part in the sum after
@@ -46,6 +50,11 @@ typedef enum tt_sync_kind {
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text. Of a named sum:
                        descriptor: sums before it, which are good; round: generation of the next */
+    /* lane as of SET; argument: status; round: clocks below were applied here */
+    TT_SYNC_WAS_SET,
+    /* round: the least clock; argument: dropped frames; payload: 64 counts of staleness (u64), or
+     * nothing if there was no memory for it */
+    TT_SYNC_COUNTED,
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
@@ -54,6 +63,8 @@ typedef enum tt_sync_kind {
 enum {
     TT_SYNC_FLAG_ANSWER = 1,    /* of PUSH: reply with the value */
     TT_SYNC_FLAG_UNCOUNTED = 2, /* of TAKEN and VALUE: the push came too late */
+    TT_SYNC_FLAG_NOW = 64,      /* of SET: the first clock of which nothing was applied */
+    TT_SYNC_FLAG_WAITED = 128,  /* of VALUE: the pull was held back at the owner */
     TT_STORES_MAX = 64,
     TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
     TT_SYNC_TEXT_BYTES = 512,          /* of payloads that are texts, at most */

@@ -15,25 +15,36 @@ enum { WORD_BYTES = 32 };
 
 /* ---- loops ---- */
 
-enum { SGD_LR };
+static float divisor_of(const tt_update_run *run, uint32_t tau_option)
+{
+    const bool has_tau = run->spec->options[tau_option] != 0.0f && run->staleness > 1;
+    return (float)run->divisor * (has_tau ? (float)run->staleness : 1.0f);
+}
+
+enum { SGD_LR, SGD_TAU, SGD_DC };
 
 static void sgd_apply(const tt_update_run *run)
 {
     const float rate = run->spec->options[SGD_LR];
-    const float divisor = (float)run->divisor;
+    const float divisor = divisor_of(run, SGD_TAU);
+    const float dc = run->spec->options[SGD_DC];
+    for (size_t i = 0; dc > 0.0f && run->read != NULL && i < run->count; i++) {
+        const float pushed = run->gradient[i];
+        run->gradient[i] = pushed + dc * (pushed * pushed) * (run->value[i] - run->read[i]);
+    }
     for (size_t i = 0; i < run->count; i++) {
         run->value_out[i] = run->value[i] - rate * (run->gradient[i] / divisor);
     }
 }
 
-enum { MOMENTUM_LR, MOMENTUM_MU, MOMENTUM_NESTEROV };
+enum { MOMENTUM_LR, MOMENTUM_MU, MOMENTUM_NESTEROV, MOMENTUM_TAU };
 
 static void momentum_apply(const tt_update_run *run)
 {
     const float rate = run->spec->options[MOMENTUM_LR];
     const float mu = run->spec->options[MOMENTUM_MU];
     const bool is_nesterov = run->spec->options[MOMENTUM_NESTEROV] != 0.0f;
-    const float divisor = (float)run->divisor;
+    const float divisor = divisor_of(run, MOMENTUM_TAU);
     float *velocity = run->states[0];
     for (size_t i = 0; i < run->count; i++) {
         const float gradient = run->gradient[i] / divisor;
@@ -54,7 +65,7 @@ static double power(double base, uint64_t exponent)
     return product;
 }
 
-enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_DECAY };
+enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_DECAY, ADAM_TAU };
 
 /* Kingma and Ba (2015), algorithm 1; decay as in Loshchilov and Hutter (2019). */
 static void adam_apply(const tt_update_run *run)
@@ -63,7 +74,7 @@ static void adam_apply(const tt_update_run *run)
     const float rate = options[ADAM_LR], eps = options[ADAM_EPS];
     const float beta1 = options[ADAM_BETA1], beta2 = options[ADAM_BETA2];
     const float kept = 1.0f - rate * options[ADAM_DECAY];
-    const float divisor = (float)run->divisor;
+    const float divisor = divisor_of(run, ADAM_TAU);
     const float bias1 = (float)(1.0 - power((double)beta1, run->step));
     const float bias2 = (float)(1.0 - power((double)beta2, run->step));
     float *mean = run->states[0], *square = run->states[1];
@@ -82,27 +93,46 @@ static const tt_update updates[] = {
     {.name = "sum", .is_sum = true, .takes_any_type = true},
     {.name = "add", .takes_any_type = true},
     {.name = "sgd",
-     .option_count = 1,
-     .option_names = {"lr"},
-     .option_values = {0.01f},
+     .option_count = 3,
+     .option_names = {"lr", "tau", "dc"},
+     .option_values = {0.01f, 0.0f, 0.0f},
      .apply = sgd_apply},
     {.name = "momentum",
      .state_count = 1,
-     .option_count = 3,
-     .option_names = {"lr", "momentum", "nesterov"},
-     .option_values = {0.01f, 0.9f, 0.0f},
+     .option_count = 4,
+     .option_names = {"lr", "momentum", "nesterov", "tau"},
+     .option_values = {0.01f, 0.9f, 0.0f, 0.0f},
      .apply = momentum_apply},
     {.name = "adam",
      .state_count = 2,
-     .option_count = 5,
-     .option_names = {"lr", "beta1", "beta2", "eps", "decay"},
-     .option_values = {0.001f, 0.9f, 0.999f, 1e-8f, 0.0f},
+     .option_count = 6,
+     .option_names = {"lr", "beta1", "beta2", "eps", "decay", "tau"},
+     .option_values = {0.001f, 0.9f, 0.999f, 1e-8f, 0.0f, 0.0f},
      .apply = adam_apply},
 };
 
 const tt_update *tt_update_at(size_t index)
 {
     return index < TT_ARRAY_COUNT(updates) ? &updates[index] : NULL;
+}
+
+float tt_update_option(const tt_update_spec *spec, const char *name)
+{
+    float value = 0.0f;
+    for (uint32_t i = 0; i < spec->update->option_count; i++) {
+        value = strcmp(spec->update->option_names[i], name) == 0 ? spec->options[i] : value;
+    }
+    return value;
+}
+
+bool tt_update_is_correction(const char *option)
+{
+    return strcmp(option, "tau") == 0 || strcmp(option, "dc") == 0;
+}
+
+bool tt_update_is_corrected(const tt_update_spec *spec)
+{
+    return tt_update_option(spec, "tau") != 0.0f || tt_update_option(spec, "dc") != 0.0f;
 }
 
 /* ---- texts ---- */
@@ -124,6 +154,15 @@ static tt_status unknown_update(const char *name, tt_text *why)
     return TT_ERR_BAD_ARGUMENT;
 }
 
+void tt_update_add_unknown(const tt_update *update, const char *option, tt_text *why)
+{
+    tt_text_add(why, "update %s has no option ", update->name);
+    tt_text_add_quoted(why, option, WORD_BYTES);
+    for (uint32_t k = 0; k < update->option_count; k++) {
+        tt_text_add(why, "%s %s", k == 0 ? "; it has" : ",", update->option_names[k]);
+    }
+}
+
 static tt_status read_option(tt_update_spec *spec, const char *key, const char *value, tt_text *why)
 {
     const tt_update *update = spec->update;
@@ -133,11 +172,7 @@ static tt_status read_option(tt_update_spec *spec, const char *key, const char *
         i++;
     }
     if (i == update->option_count) {
-        tt_text_add(why, "update %s has no option ", update->name);
-        tt_text_add_quoted(why, key, WORD_BYTES);
-        for (uint32_t k = 0; k < update->option_count; k++) {
-            tt_text_add(why, "%s %s", k == 0 ? "; it has" : ",", update->option_names[k]);
-        }
+        tt_update_add_unknown(update, key, why);
         return TT_ERR_BAD_ARGUMENT;
     }
     if (!tt_config_parse_real(value, &number) || !isfinite((float)number) || number < 0.0) {

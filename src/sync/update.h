@@ -11,6 +11,10 @@
  * g is the mean of the workers' gradients: the sum of pushes divided by the number of workers (of a
  * quorum: by its number). Under stale and async each push is a step of its own with g divided so.
  *
+ * For stale and async: with tau=1 g is also divided by max(1, staleness); with dc=L each gradient p
+ * that is pushed is corrected to p + L * p * p * (value - value that its worker has read) before it
+ * is divided (DC-ASGD, Zheng et al. 2017).
+ *
  *  (1) The same bits on every instruction set: f32, in the order written here.
  *  (2) `value_out` may be anything before; `value` is not written. State is written in place.
  *
@@ -29,7 +33,7 @@
 #include "base/text.h"
 #include "kernel/dtype.h"
 
-enum { TT_UPDATE_OPTIONS_MAX = 5, TT_UPDATE_STATES_MAX = 2 };
+enum { TT_UPDATE_OPTIONS_MAX = 6, TT_UPDATE_STATES_MAX = 2 };
 
 typedef struct tt_update tt_update;
 
@@ -45,8 +49,10 @@ typedef struct tt_update_run {
     const float *value;
     float *value_out;
     float *states[TT_UPDATE_STATES_MAX];
-    uint64_t step;    /* of this part, from 1 */
-    uint32_t divisor; /* of the gradient */
+    uint64_t step;      /* of this part, from 1 */
+    uint32_t divisor;   /* of the gradient */
+    uint64_t staleness; /* of the push */
+    const float *read;  /* what its worker has read last; NULL: not known */
     size_t count;
 } tt_update_run;
 
@@ -63,6 +69,13 @@ struct tt_update {
 
 /* BAD_ARGUMENT: `why` names the culprit and the cure. */
 tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why);
+/* Adds that the update has no such option, and those that it has. */
+void tt_update_add_unknown(const tt_update *update, const char *option, tt_text *why);
+/* What an option is; 0 if the update does not have it. */
+float tt_update_option(const tt_update_spec *spec, const char *name);
+/* Options that correct for staleness; they cannot change. */
+bool tt_update_is_correction(const char *option);
+bool tt_update_is_corrected(const tt_update_spec *spec);
 /* The n-th update there is, or NULL. */
 const tt_update *tt_update_at(size_t index);
 

@@ -37,6 +37,7 @@ typedef struct live_frame {
 typedef struct live_call {
     tt_sync_request request;
     int finish_count;
+    tt_sync_counts counts;
     float *input, *output;
 } live_call;
 
@@ -208,6 +209,12 @@ static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
                                       .urgency = (int32_t)choice,
                                       .finished = finished,
                                       .owner = call};
+    call->request.counts = &call->counts;
+    if (verb == TT_STORE_SET) {
+        call->request.name = "lr";
+        call->request.value = (double)choice;
+        call->request.clock = choice % 5 < 4 ? choice % 5 : UINT64_MAX;
+    }
     world->calls[world->call_count++] = call;
     tt_sync_submit(world->ranks[rank].sync, &call->request);
 }
@@ -353,6 +360,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             pass(world, take(world, 1), 0);
         } else if ((event & 127) < 90) {
             pass(world, take(world, 1), take(world, 1));
+        } else if ((event & 127) == 124) {
+            submit(world, take(world, 1) % 2 == 0 ? TT_STORE_SET : TT_STORE_COUNT, rank);
         } else if ((event & 127) < 125) {
             submit(world, (tt_sync_verb)((event & 127) % (TT_STORE_CLOCK + 1)), rank);
         } else {

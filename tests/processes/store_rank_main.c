@@ -6,7 +6,8 @@
  *     tutti-store_rank POLICY UPDATE ITERATIONS COUNT [alone]
  *
  * UPDATE add: values are counters, one byte per worker; every read is checked against the bound of
- * the policy. UPDATE sum: sums of floats, compared bit by bit with the order of workers. Prints
+ * the policy. UPDATE sum: sums of floats, compared bit by bit with the order of workers. UPDATE
+ * sgd:lr=1.0, with bulk: a worker in turn sets the rate of each iteration. Prints
  * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". `alone`: the end is
  * not checked together with the others, of which one may have died. Exit codes: 0; 2 wrong usage; 3
  * no init; 4 wrong value; 7 a call failed.
@@ -110,6 +111,26 @@ static void start_and_wait(job *own)
     tutti_handle_free(handles[1]);
 }
 
+static void check_counts(const job *own)
+{
+    tutti_store_counts counts = TUTTI_STORE_COUNTS_INIT;
+    uint64_t applied = 0;
+    must(own, tutti_store_count(own->store, &counts));
+    for (size_t i = 0; i < sizeof(counts.staleness) / sizeof(counts.staleness[0]); i++) {
+        applied += counts.staleness[i];
+    }
+    if (counts.pushes != own->pushes || counts.not_counted != own->uncounted ||
+        counts.pushed_bytes != own->pushes * own->count * sizeof(int64_t)) {
+        wrong(own, "pushes counted", counts.pushes, own->pushes);
+    }
+    if (counts.clock != own->clock || counts.least > counts.clock + own->iterations) {
+        wrong(own, "clock counted", counts.clock, own->clock);
+    }
+    if (applied < own->pushes - own->uncounted) {
+        wrong(own, "staleness of pushes counted", applied, own->pushes - own->uncounted);
+    }
+}
+
 static void run_counters(job *own, bool is_alone)
 {
     int64_t *values = own->pushed;
@@ -128,6 +149,7 @@ static void run_counters(job *own, bool is_alone)
             say("going");
         }
     }
+    check_counts(own);
     if (!is_alone) {
         must(own, tutti_barrier(own->context));
         must(own, tutti_store_pull(own->store, "t", own->read));
@@ -166,6 +188,40 @@ static void run_sums(job *own)
     }
 }
 
+/* ---- rates ---- */
+
+/* Gradients are 1, so that a step is the rate: 1, 1/2, 1/3, ... */
+static void run_rates(job *own)
+{
+    float *pushed = own->pushed, *read = own->read, wanted = 0.0f;
+    for (size_t i = 0; i < own->count; i++) {
+        pushed[i] = 0.0f;
+    }
+    must(own, tutti_store_add(own->store, "t", pushed, own->count, TUTTI_F32));
+    for (size_t i = 0; i < own->count; i++) {
+        pushed[i] = 1.0f;
+    }
+    for (uint32_t iteration = 0; iteration < own->iterations; iteration++) {
+        const float rate = 1.0f / (float)(iteration + 1);
+        if (iteration % own->workers == own->rank) {
+            must(own, tutti_store_set(own->store, "lr", (double)rate,
+                                      iteration % 2 == 0 ? TUTTI_STORE_NOW : iteration));
+        }
+        must(own, tutti_store_push_pull(own->store, "t", pushed, read));
+        wanted -= rate;
+        for (size_t i = 0; i < own->count; i++) {
+            if (memcmp(&wanted, &read[i], sizeof(wanted)) != 0) {
+                wrong(own, "value of element", i, iteration);
+            }
+        }
+        must(own, tutti_store_clock(own->store, NULL));
+    }
+    if (tutti_store_set(own->store, "lr", 1.0, 0) != TUTTI_ERR_BAD_ARGUMENT ||
+        strstr(tutti_last_error(own->context), "past clock 0") == NULL) {
+        wrong(own, "rates taken for a past clock", 1, 0);
+    }
+}
+
 static int work(int argument_count, char **arguments)
 {
     job own = {.policy = arguments[1], .is_sum = strcmp(arguments[2], "sum") == 0};
@@ -186,6 +242,8 @@ static int work(int argument_count, char **arguments)
     must(&own, tutti_store_open(own.context, &config, &own.store));
     if (own.is_sum) {
         run_sums(&own);
+    } else if (strcmp(arguments[2], "sgd:lr=1.0") == 0) {
+        run_rates(&own);
     } else {
         run_counters(&own, is_alone);
     }

@@ -51,6 +51,11 @@ class Values(unittest.TestCase):
                 with self.subTest(servers=servers, transport=transport):
                     self.check(4, servers, "bulk", "sum", 12, 200003, TUTTI_TRANSPORT=transport)
 
+    def test_rates_hold_from_their_clock_on(self):
+        for servers in (0, 2):
+            with self.subTest(servers=servers):
+                self.check(3, servers, "bulk", "sgd:lr=1.0", 12, 50001)
+
     def test_one_worker_and_short_tensors(self):
         self.check(1, 0, "stale:1", "add", 10, 1)
         self.check(1, 1, "bulk", "sum", 10, 0)

@@ -20,6 +20,7 @@ typedef enum phase {
     PHASE_PUSH,
     PHASE_PUSH_PULL,
     PHASE_CLOCK,
+    PHASE_SET,
     PHASE_CLOSE,
     PHASE_OVER
 } phase;
@@ -45,6 +46,8 @@ struct worker {
     uint32_t clocked;   /* submitted as completed */
     uint32_t open;      /* requests */
     bool is_broken;     /* a request has failed: it stops */
+    bool has_set[SETS_MAX];
+    phase after_set;
     tt_sync_request clock;
     tensor_state tensors[TENSORS_MAX];
     uint32_t store;
@@ -265,6 +268,26 @@ static void submit_clock(worker *own)
     submit(own, &own->clock, TT_STORE_CLOCK);
 }
 
+/* Does this worker set an option before this phase? Then it is submitted. */
+static bool submit_set(worker *own, phase next)
+{
+    const scene *drawn = own->all->drawn;
+    for (uint32_t i = 0; i < drawn->sets && (next == PHASE_PUSH || next == PHASE_PUSH_PULL); i++) {
+        const set_call *one = &drawn->set[i];
+        if (one->worker == own->rank && one->at == own->iteration && !own->has_set[i]) {
+            own->has_set[i] = true;
+            own->phase = PHASE_SET;
+            own->after_set = next;
+            own->clock = (tt_sync_request){.name = "lr",
+                                           .value = (double)one->rate,
+                                           .clock = one->is_now ? UINT64_MAX : one->from};
+            submit(own, &own->clock, TT_STORE_SET);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The phase after this one. */
 static phase next_phase(const worker *own)
 {
@@ -285,6 +308,8 @@ static phase next_phase(const worker *own)
         return drawn->habit == HABIT_PUSH_CLOCK_PULL ? PHASE_PULL : PHASE_CLOCK;
     case PHASE_CLOCK:
         return own->iteration >= drawn->iterations ? PHASE_CLOSE : first[drawn->habit];
+    case PHASE_SET:
+        return own->after_set;
     case PHASE_CLOSE:
     case PHASE_OVER:
         break;
@@ -312,6 +337,9 @@ static void proceed(void *argument)
         conclude(own);
     }
     own->phase = own->is_broken && own->phase < PHASE_CLOSE ? PHASE_CLOSE : next_phase(own);
+    if (submit_set(own, own->phase)) {
+        return;
+    }
     if (all->is_verbose) {
         printf("%10" PRIu64 " rank %u phase %d iteration %u\n", tt_sim_now(all->sim), own->rank,
                (int)own->phase, own->iteration);
@@ -342,6 +370,7 @@ static void proceed(void *argument)
         submit(own, &own->clock, TT_STORE_CLOSE);
         break;
     case PHASE_OPEN:
+    case PHASE_SET:
     case PHASE_OVER:
         all->result.finished++;
         break;

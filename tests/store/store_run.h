@@ -37,6 +37,7 @@ enum {
     TENSORS_MAX = 3,
     ITERATIONS_MAX = 8,
     FAULTS_MAX = 3,
+    SETS_MAX = 2,
     COUNTER_BITS = 8, /* of a counter, per worker */
 };
 
@@ -56,6 +57,13 @@ typedef struct fault {
     uint64_t at_ns, until_ns;
 } fault;
 
+/* A worker sets the learning rate before its push of iteration `at`. */
+typedef struct set_call {
+    uint32_t worker, at, from; /* from >= at */
+    bool is_now;               /* it leaves the clock to the owners */
+    float rate;
+} set_call;
+
 typedef struct scene {
     uint64_t seed;
     uint32_t workers, servers, tensors, iterations, faults;
@@ -66,6 +74,8 @@ typedef struct scene {
     tt_dtype dtype;
     uint64_t counts[TENSORS_MAX];
     fault fault[FAULTS_MAX];
+    uint32_t sets;
+    set_call set[SETS_MAX];
     tt_sim_config sim;
 } scene;
 

@@ -67,6 +67,41 @@ static void draw_faults(scene *drawn, tt_random *random)
     }
 }
 
+/* From a stream of its own. Two of them are never for the same clock: the later one would count,
+ * and nobody knows which that is. */
+static void draw_sets(scene *drawn)
+{
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 91);
+    if (drawn->update.update->option_count == 0 || below(&random, 2) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < SETS_MAX; i++) {
+        set_call *one = &drawn->set[drawn->sets];
+        one->worker = (uint32_t)below(&random, drawn->workers);
+        one->at = (uint32_t)below(&random, drawn->iterations);
+        one->is_now = below(&random, 3) == 0;
+        one->from = one->at + (one->is_now ? 0 : (uint32_t)below(&random, 4));
+        one->rate = 0.0625f * (float)(1 + below(&random, 32));
+        drawn->sets += drawn->sets == 0 || one->from != drawn->set[0].from ? 1 : 0;
+    }
+}
+
+/* The update with the options of an iteration. */
+static tt_update_spec update_at(const scene *drawn, uint32_t iteration)
+{
+    tt_update_spec spec = drawn->update;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < drawn->sets; i++) {
+        const set_call *one = &drawn->set[i];
+        if (one->from <= iteration && one->from >= last) {
+            spec.options[0] = one->rate;
+            last = one->from;
+        }
+    }
+    return spec;
+}
+
 void scene_draw(scene *drawn, uint64_t seed)
 {
     static const uint64_t counts[] = {0, 1, 7, 1000, 8192, 8200, 20000, 70000};
@@ -82,6 +117,7 @@ void scene_draw(scene *drawn, uint64_t seed)
     }
     draw_policy(drawn, &random);
     draw_faults(drawn, &random);
+    draw_sets(drawn);
     tt_sim_config_init(&drawn->sim);
     drawn->sim.size = drawn->workers + drawn->servers;
     drawn->sim.seed = seed;
@@ -156,7 +192,8 @@ static void next_value(oracle *known, uint32_t tensor, uint32_t iteration, float
         }
     }
     if (drawn->update.update->apply != NULL) {
-        const tt_update_run run = {.spec = &drawn->update,
+        const tt_update_spec spec = update_at(drawn, iteration);
+        const tt_update_run run = {.spec = &spec,
                                    .gradient = next,
                                    .value = last,
                                    .value_out = next,

@@ -4,6 +4,7 @@
  *
  * What such a call has of its own is kept with the handle, so that a handle that is used again
  * needs no memory. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,43 @@ tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out)
     }
     const tt_sync_request wanted = {.verb = TT_STORE_CLOCK, .store = store->number};
     return run(store->context, &wanted, clock_out, NULL);
+}
+
+tutti_status tutti_store_count(tutti_store *store, tutti_store_counts *counts)
+{
+    tt_sync_counts found;
+    tutti_status status = check_store(store);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tt_error_about(store->context);
+    if (counts == NULL || !tt_struct_is_known(counts, counts->struct_bytes, sizeof(*counts))) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "counts is NULL or not initialised; begin with "
+                                                    "TUTTI_STORE_COUNTS_INIT");
+    }
+    const tt_sync_request wanted = {
+        .verb = TT_STORE_COUNT, .store = store->number, .counts = &found};
+    status = run(store->context, &wanted, NULL, NULL);
+    if (status == TUTTI_OK) {
+        _Static_assert(sizeof(*counts) == sizeof(size_t) + sizeof(found), "the same fields");
+        memcpy((char *)counts + offsetof(tutti_store_counts, clock), &found, sizeof(found));
+    }
+    return status;
+}
+
+tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
+                             uint64_t from_clock)
+{
+    const tutti_status status = check_store(store);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    const tt_sync_request wanted = {.verb = TT_STORE_SET,
+                                    .store = store->number,
+                                    .name = option,
+                                    .value = value,
+                                    .clock = from_clock};
+    return run(store->context, &wanted, NULL, NULL);
 }
 
 static tutti_status check_call(tutti_store *store, const tutti_store_call *call,

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_calls_test.c - options that change at a clock: values, and what is refused.
+ *
+ * Two workers and a server over the simulated driver; calls are made one after the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "platform/sim.h"
+#include "sync/sync.h"
+
+enum { WORKERS = 2, PROCESSES = 3 };
+
+typedef struct job {
+    tt_sim *sim;
+    tt_sync *syncs[PROCESSES];
+} job;
+
+typedef struct one_call {
+    tt_sync *sync;
+    tt_sync_request request;
+    int finish_count;
+} one_call;
+
+static void *no_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
+{
+    (void)machine, (void)peer, (void)head, (void)payload;
+    return NULL;
+}
+
+static bool no_step(void *machine)
+{
+    (void)machine;
+    return false;
+}
+
+static void no_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
+{
+    (void)machine, (void)peer, (void)event, (void)why;
+}
+
+static const tt_machine_ops nothing = {.frame = no_frame, .step = no_step, .peer = no_peer};
+
+static void drop_report(void *owner, int level, const char *text)
+{
+    (void)owner, (void)level, (void)text;
+}
+
+static void job_make(job *all)
+{
+    tt_sim_config config;
+    tt_sim_config_init(&config);
+    config.size = PROCESSES;
+    config.seed = 5;
+    *all = (job){.sim = tt_sim_create(&config)};
+    for (uint32_t rank = 0; rank < PROCESSES; rank++) {
+        const tt_roles roles = {.rank = rank, .workers = WORKERS, .servers = 1, .epoch = 2};
+        const tt_sync_listener listener = {.report = drop_report};
+        const tt_machine inner = {.ops = &nothing};
+        assert_int_equal(tt_sync_create(tt_sim_platform(all->sim, rank), &roles, inner, &listener,
+                                        &all->syncs[rank]),
+                         TT_OK);
+        tt_sim_attach(all->sim, rank, tt_sync_machine(all->syncs[rank]));
+    }
+}
+
+static void job_end(job *all)
+{
+    for (uint32_t rank = 0; rank < PROCESSES; rank++) {
+        tt_sync_shut_down(all->syncs[rank], TT_ERR_SHUT_DOWN, "over");
+        tt_sync_destroy(all->syncs[rank]);
+    }
+    assert_true(tt_sim_destroy(all->sim));
+}
+
+static void take_end(tt_sync_request *request)
+{
+    one_call *own = request->owner;
+    own->finish_count++;
+}
+
+static void submit(void *argument)
+{
+    one_call *own = argument;
+    own->request.owner = own;
+    own->request.finished = take_end;
+    tt_sync_submit(own->sync, &own->request);
+}
+
+/* Make a call on workers [first, last], and wait for the end of all. */
+static void make(job *all, uint32_t first, uint32_t last, one_call calls[WORKERS])
+{
+    for (uint32_t i = first; i <= last; i++) {
+        calls[i].sync = all->syncs[i];
+        calls[i].finish_count = 0;
+        tt_sim_call(all->sim, i, tt_sim_now(all->sim), submit, &calls[i]);
+    }
+    tt_sim_run(all->sim, UINT64_MAX / 2);
+    for (uint32_t i = first; i <= last; i++) {
+        assert_int_equal(calls[i].finish_count, 1);
+    }
+}
+
+static tt_status on_one(job *all, uint32_t rank, tt_sync_request request, const char *words)
+{
+    one_call calls[WORKERS] = {{.request = request}, {.request = request}};
+    make(all, rank, rank, calls);
+    if (words != NULL) {
+        assert_non_null(strstr(calls[rank].request.error, words));
+    }
+    return calls[rank].request.status;
+}
+
+static void on_all(job *all, tt_sync_request request)
+{
+    one_call calls[WORKERS] = {{.request = request}, {.request = request}};
+    make(all, 0, WORKERS - 1, calls);
+    assert_int_equal(calls[0].request.status, TT_OK);
+    assert_int_equal(calls[1].request.status, TT_OK);
+}
+
+static void open_with(job *all, const char *policy, const char *update, const float *first)
+{
+    job_make(all);
+    on_all(all, (tt_sync_request){.verb = TT_STORE_OPEN, .policy = policy, .update = update});
+    on_all(all,
+           (tt_sync_request){
+               .verb = TT_STORE_ADD, .name = "t", .dtype = TT_F32, .count = 1, .input = first});
+}
+
+static tt_status set(job *all, uint32_t rank, double value, uint64_t clock, const char *words)
+{
+    return on_one(
+        all, rank,
+        (tt_sync_request){.verb = TT_STORE_SET, .name = "lr", .value = value, .clock = clock},
+        words);
+}
+
+static float pull(job *all, uint32_t rank)
+{
+    float value = -1.0f;
+    assert_int_equal(on_one(all, rank,
+                            (tt_sync_request){.verb = TT_STORE_PULL, .name = "t", .output = &value},
+                            NULL),
+                     TT_OK);
+    return value;
+}
+
+static const float one = 1.0f, two = 2.0f, zero = 0.0f;
+
+static void push(job *all, uint32_t rank, const float *value)
+{
+    assert_int_equal(on_one(all, rank,
+                            (tt_sync_request){.verb = TT_STORE_PUSH, .name = "t", .input = value},
+                            NULL),
+                     TT_OK);
+}
+
+static void test_a_rate_holds_from_its_clock_on(void **state)
+{
+    job all;
+    (void)state;
+    open_with(&all, "bulk", "sgd:lr=1", &zero);
+    const tt_sync_request pushes = {.verb = TT_STORE_PUSH, .name = "t", .input = &one};
+    const tt_sync_request clock = {.verb = TT_STORE_CLOCK};
+    assert_int_equal(set(&all, 1, 0.5, 2, NULL), TT_OK);
+    assert_int_equal(set(&all, 0, 0.25, 3, NULL), TT_OK);
+    assert_int_equal(set(&all, 1, 0.125, 1, NULL), TT_OK);
+    static const float wanted[] = {-1.0f, -1.125f, -1.625f, -1.875f, -2.875f};
+    for (uint32_t i = 0; i < 5; i++) {
+        if (i == 4) {
+            assert_int_equal(set(&all, 0, 1.0, UINT64_MAX, NULL), TT_OK);
+        }
+        on_all(&all, pushes);
+        assert_true(pull(&all, 0) == wanted[i]);
+        on_all(&all, clock);
+    }
+    job_end(&all);
+}
+
+static void test_what_cannot_be_set_is_refused(void **state)
+{
+    job all;
+    (void)state;
+    open_with(&all, "async", "sgd:lr=1", &zero);
+    assert_int_equal(on_one(&all, 0, (tt_sync_request){.verb = TT_STORE_SET, .name = "rate"},
+                            "has no option \"rate\"; it has lr"),
+                     TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(set(&all, 0, 1e300, 0, "not a finite number"), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(set(&all, 0, -1.0, 0, "from 0 on"), TT_ERR_BAD_ARGUMENT);
+    assert_int_equal(set(&all, 0, 1.0, UINT64_C(1) << 40, "no clock"), TT_ERR_BAD_ARGUMENT);
+    on_all(&all, (tt_sync_request){.verb = TT_STORE_CLOCK});
+    assert_int_equal(set(&all, 0, 1.0, 0, "past clock 0: this worker is at clock 1"),
+                     TT_ERR_BAD_ARGUMENT);
+    /* Worker 1 goes on; one owner has applied its push of clock 1. */
+    push(&all, 1, &two);
+    assert_int_equal(set(&all, 0, 0.5, 1, "use clock 2 or more"), TT_ERR_BAD_ARGUMENT);
+    push(&all, 1, &two);
+    assert_true(pull(&all, 1) == -2.0f); /* as before at all owners, and nobody waits */
+    assert_int_equal(set(&all, 0, 0.5, UINT64_MAX, NULL), TT_OK);
+    push(&all, 0, &two); /* of clock 1: the old rate */
+    assert_true(pull(&all, 0) == -3.0f);
+    assert_int_equal(on_one(&all, 0, (tt_sync_request){.verb = TT_STORE_CLOCK}, NULL), TT_OK);
+    push(&all, 0, &two);
+    assert_true(pull(&all, 0) == -3.5f);
+    for (uint32_t i = 0; i < 31; i++) {
+        assert_int_equal(set(&all, 0, 0.5, 100 + i, NULL), TT_OK);
+    }
+    assert_int_equal(set(&all, 0, 0.5, 200, "at most 32 values"), TT_ERR_NO_RESOURCE);
+    job_end(&all);
+}
+
+static tt_sync_counts count(job *all, uint32_t rank)
+{
+    tt_sync_counts counts;
+    assert_int_equal(
+        on_one(all, rank, (tt_sync_request){.verb = TT_STORE_COUNT, .counts = &counts}, NULL),
+        TT_OK);
+    return counts;
+}
+
+/* Worker 0 reads, worker 1 pushes twice, worker 0 pushes: 0, 1, 2. */
+static void test_staleness_is_counted(void **state)
+{
+    job all;
+    (void)state;
+    open_with(&all, "async", "add", &zero);
+    (void)pull(&all, 0);
+    push(&all, 1, &one);
+    push(&all, 1, &one);
+    push(&all, 0, &one);
+    assert_int_equal(on_one(&all, 1, (tt_sync_request){.verb = TT_STORE_CLOCK}, NULL), TT_OK);
+    const tt_sync_counts counts = count(&all, 1);
+    assert_int_equal(counts.staleness[0], 1);
+    assert_int_equal(counts.staleness[1], 1);
+    assert_int_equal(counts.staleness[2], 1);
+    assert_int_equal(counts.staleness[3], 0);
+    assert_int_equal(counts.clock, 1);
+    assert_int_equal(counts.least, 0);
+    assert_int_equal(counts.pushes, 2);
+    assert_int_equal(counts.pushed_bytes, 8);
+    assert_int_equal(counts.pulls, 0);
+    assert_int_equal(counts.dropped, 0);
+    assert_int_equal(count(&all, 0).pulls, 1);
+    job_end(&all);
+}
+
+/* Two workers, so gradients are halved. Worker 0 reads 0; worker 1 makes two steps of -1 each; the
+ * push of worker 0 has staleness 2. */
+static float corrected(const char *update)
+{
+    job all;
+    open_with(&all, "async", update, &zero);
+    (void)pull(&all, 0);
+    push(&all, 1, &two);
+    (void)pull(&all, 1);
+    push(&all, 1, &two);
+    push(&all, 0, &two);
+    const float value = pull(&all, 0);
+    job_end(&all);
+    return value;
+}
+
+static void test_corrections_have_golden_values(void **state)
+{
+    (void)state;
+    assert_true(corrected("sgd:lr=1") == -3.0f);
+    assert_true(corrected("sgd:lr=1,tau=1") == -2.5f);
+    /* g: 2; 2, as its worker had read the value; 2 + 4 / 8 * -2 = 1 */
+    assert_true(corrected("sgd:lr=1,dc=0.125") == -2.5f);
+    assert_true(corrected("sgd:lr=1,dc=0.125,tau=1") == -2.25f);
+    /* m: 1, 1.5, 0.75 + 0.5 */
+    assert_true(corrected("momentum:lr=1,momentum=0.5,tau=1") == -3.75f);
+}
+
+static void test_corrections_need_stale_gradients(void **state)
+{
+    job all;
+    (void)state;
+    job_make(&all);
+    assert_int_equal(
+        on_one(&all, 0,
+               (tt_sync_request){.verb = TT_STORE_OPEN, .policy = "bulk", .update = "sgd:dc=1"},
+               "leave them out, or use async"),
+        TT_ERR_BAD_ARGUMENT);
+    job_end(&all);
+}
+
+static void test_a_caller_that_dies_holds_nothing_back(void **state)
+{
+    job all;
+    one_call call = {.request = {.verb = TT_STORE_SET, .name = "lr", .clock = 0}};
+    (void)state;
+    open_with(&all, "async", "sgd:lr=1", &zero);
+    call.sync = all.syncs[1];
+    tt_sim_call(all.sim, 1, tt_sim_now(all.sim), submit, &call);
+    for (int i = 0; i < 3; i++) {
+        (void)tt_sim_step(all.sim);
+    }
+    tt_sim_kill(all.sim, 1);
+    one_call pushes[WORKERS] = {{.request = {.verb = TT_STORE_PUSH, .name = "t", .input = &two}}};
+    make(&all, 0, 0, pushes); /* it ends: well, or because worker 1 was the tensor's owner */
+    job_end(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_rate_holds_from_its_clock_on),
+        cmocka_unit_test(test_what_cannot_be_set_is_refused),
+        cmocka_unit_test(test_staleness_is_counted),
+        cmocka_unit_test(test_corrections_have_golden_values),
+        cmocka_unit_test(test_corrections_need_stale_gradients),
+        cmocka_unit_test(test_a_caller_that_dies_holds_nothing_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
