@@ -79,7 +79,8 @@
     X(PUSH_APPLIED_TWICE)          \
     X(PULL_ANSWERED_TOO_EARLY)     \
     X(CLOCK_KEEPS_THE_DEAD)        \
-    X(LATE_PUSH_COUNTED)
+    X(LATE_PUSH_COUNTED)           \
+    X(UNCOUNTED_PUSH_LOST)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

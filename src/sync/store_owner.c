@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "base/plant.h"
+#include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
 static bool is_failed(const tt_owner_store *store)
@@ -47,6 +48,16 @@ static void fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, const t
     key->status = status;
     memcpy(key->error, text->bytes, text->length + 1);
     tell_failure(sync, key->store->id, key->id, status, key->error);
+}
+
+void tt_owner_bad_push(tt_sync *sync, tt_owner_key *key, uint32_t worker)
+{
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, worker);
+    tt_text_add(&text, " pushed bytes to tensor ");
+    tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+    tt_text_add(&text, " that are not of the store's codec; use one version of Tutti on all");
+    fail_key(sync, key, TT_ERR_BAD_WIRE, &text);
 }
 
 /* ---- stores ---- */
@@ -136,10 +147,11 @@ static void tell_opened(tt_sync *sync, tt_owner_store *store)
     }
 }
 
-/* The settings are "POLICY UPDATE"; a worker checks them before it sends them. */
+/* The settings are "POLICY UPDATE[ codec=CODEC]"; a worker checks them before it sends them. */
 static bool read_settings(const tt_sync *sync, tt_owner_store *store)
 {
-    char policy[TT_SYNC_TEXT_BYTES];
+    static const char codec_mark[] = " codec=";
+    char policy[TT_SYNC_TEXT_BYTES], update[TT_SYNC_TEXT_BYTES];
     tt_text why = {0};
     const size_t length = strcspn(store->settings, " ");
     if (store->settings[length] == '\0') {
@@ -147,8 +159,15 @@ static bool read_settings(const tt_sync *sync, tt_owner_store *store)
     }
     memcpy(policy, store->settings, length);
     policy[length] = '\0';
+    const char *rest = store->settings + length + 1;
+    const char *codec = strstr(rest, codec_mark);
+    const size_t update_length = codec != NULL ? (size_t)(codec - rest) : strlen(rest);
+    memcpy(update, rest, update_length);
+    update[update_length] = '\0';
+    codec = codec != NULL ? codec + sizeof(codec_mark) - 1 : NULL;
     return tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) == TT_OK &&
-           tt_update_parse(store->settings + length + 1, &store->update, &why) == TT_OK;
+           tt_update_parse(update, &store->update, &why) == TT_OK &&
+           tt_coded_parse(codec, &store->codec, &why) == TT_OK;
 }
 
 static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
@@ -167,10 +186,10 @@ static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t work
     } else if (strcmp(store->settings, settings) != 0) {
         tt_text_add(&text, "ranks open store %u differently: rank %u with ", store->id,
                     store->settings_from);
-        tt_text_add_quoted(&text, store->settings, 100);
+        tt_text_add_quoted(&text, store->settings, 160);
         tt_text_add(&text, ", rank %u with ", worker);
-        tt_text_add_quoted(&text, settings, 100);
-        tt_text_add(&text, " (policy, update); use the same on all");
+        tt_text_add_quoted(&text, settings, 160);
+        tt_text_add(&text, " (policy, update, codec); use the same on all");
         tt_owner_fail(sync, store, TT_ERR_MISMATCH, &text);
     }
 }

@@ -16,6 +16,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "codec/spec.h"
 #include "platform/platform.h"
 #include "sync/clock.h"
 #include "sync/sync.h"
@@ -62,11 +63,13 @@ struct tt_owner_part {
     uint32_t index;  /* in sync->parts */
     uint32_t number; /* of the tensor's parts */
     uint64_t first, bytes;
-    uint8_t *memory; /* slots' data, two versions, state */
+    uint64_t push_bytes, answer_bytes; /* of frames: fewer than `bytes` if they are coded */
+    uint8_t *memory;                   /* slots' data, two versions, state, residual */
     size_t memory_bytes;
     tt_slot *slots;     /* [workers] */
     uint8_t *values[2]; /* versions */
     float *states[TT_UPDATE_STATES_MAX];
+    float *residual; /* of coded answers, or NULL */
     uint8_t current;
     bool is_valid;          /* it has a value */
     bool is_first_arriving; /* the first value is */
@@ -90,6 +93,7 @@ struct tt_owner_key {
     uint32_t claim_from;  /* the worker that sent it first */
     bool *has_added;      /* [workers] */
     bool is_told;         /* workers were told that it is there */
+    bool is_coded;        /* pushes are, and sums */
     tt_status status;     /* negative: it has failed */
     tt_owner_part *parts; /* own ones */
     uint32_t part_count;
@@ -138,7 +142,8 @@ struct tt_owner_store {
     uint32_t settings_from;
     tt_policy policy;
     tt_update_spec update;
-    tt_status status; /* negative: it has failed for good */
+    tt_codec_spec codec; /* codec NULL: none */
+    tt_status status;    /* negative: it has failed for good */
     char error[TT_SYNC_TEXT_BYTES];
     tt_clock clock;
     tt_owner_worker *workers; /* [workers] */
@@ -197,6 +202,8 @@ void tt_quorum_summed(tt_sync *sync, tt_owner_store *store);
 void tt_quorum_release(tt_sync *sync, tt_owner_store *store);
 /* The store has failed for good: send FAILED to all workers. */
 void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text);
+/* The worker sent what it cannot have encoded: the tensor fails. */
+void tt_owner_bad_push(tt_sync *sync, tt_owner_key *key, uint32_t worker);
 /* Pulls and clocks that waited for progress. */
 void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store);
 

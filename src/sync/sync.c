@@ -285,7 +285,8 @@ static bool on_step(void *machine)
 {
     tt_sync *sync = machine;
     const bool has_inner = sync->inner.ops->step(sync->inner.self);
-    return tt_owner_step(sync) || has_inner;
+    const bool has_parts = tt_worker_step(sync);
+    return tt_owner_step(sync) || has_parts || has_inner;
 }
 
 static const tt_machine_ops sync_machine = {

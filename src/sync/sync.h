@@ -90,6 +90,7 @@ typedef struct tt_sync_request {
     uint32_t store;     /* OPEN: set to the number of the new store */
     const char *policy; /* OPEN */
     const char *update; /* OPEN */
+    const char *codec;  /* OPEN; NULL: none */
     const char *name;   /* of the tensor */
     tt_dtype dtype;     /* ADD */
     uint64_t count;     /* ADD: elements */
