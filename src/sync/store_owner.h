@@ -16,7 +16,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
-#include "codec/spec.h"
+#include "codec/codec.h"
 #include "platform/platform.h"
 #include "sync/clock.h"
 #include "sync/sync.h"

@@ -12,7 +12,7 @@
 #ifndef TUTTI_SYNC_STORE_WORKER_H
 #define TUTTI_SYNC_STORE_WORKER_H
 
-#include "codec/spec.h"
+#include "codec/codec.h"
 #include "platform/platform.h"
 #include "sync/split.h"
 #include "sync/sync.h"
