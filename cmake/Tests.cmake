@@ -243,7 +243,7 @@ if(TARGET tutti-simulate)
   list(FILTER store_sources EXCLUDE REGEX "_test\\.c$")
   set(planted_sync_sources ${TUTTI_SOURCES})
   list(FILTER planted_sync_sources INCLUDE REGEX
-    "/src/(base|kernel|sync)/|/platform/(sim|local)")
+    "/src/(base|kernel|codec|sync)/|/platform/(sim|local)")
   add_executable(tutti-simulate_store-planted ${store_sources} ${planted_sync_sources}
     ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
   tutti_tests_build(tutti-simulate_store-planted)

@@ -57,6 +57,13 @@
  *              g to g + dc * g * g * (value - value read) (DC-ASGD); an owner then keeps what each
  *              worker has read last: as much memory again as for pushes.
  *
+ * Codecs: config.codec = "int8" sends what is pushed in fewer bytes, and with update sum the
+ * answer, too: once per sum, so all workers get the same bits. Other answers are the model, and are
+ * sent as they are. Tensors up to 64 KiB or of another type than f32 are sent as they are. With
+ * error feedback (ef=on) a worker keeps what its codes lack for its next push, and a whole push
+ * that did not count in a quorum; an owner keeps what its sums lack. Codecs with scales that ranks
+ * share (int8sum, terngrad, majority), ef=21 and lists are refused; `where` has no effect.
+ *
  * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
  * of different age. A worker that has left or died counts no more, except under bulk: there a death
  * fails the store. A worker that is stopped is waited for. If an owner dies, what it owned is lost,
@@ -90,11 +97,12 @@ typedef struct tutti_store_config {
     size_t struct_bytes;
     const char *policy; /* NULL: "bulk" */
     const char *update; /* NULL: "sum" */
+    const char *codec;  /* as tutti_call.codec, see above; NULL: none */
 } tutti_store_config;
 
-#define TUTTI_STORE_CONFIG_INIT                \
-    {                                          \
-        sizeof(tutti_store_config), NULL, NULL \
+#define TUTTI_STORE_CONFIG_INIT                      \
+    {                                                \
+        sizeof(tutti_store_config), NULL, NULL, NULL \
     }
 
 /* All workers, in the same order of stores, with the same config; NULL: its defaults. Where workers

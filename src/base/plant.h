@@ -82,7 +82,8 @@
     X(LATE_PUSH_COUNTED)           \
     X(BUSY_RANK_LEFT_OUT)          \
     X(CHANGED_CLAIM_MISSED)        \
-    X(PUSH_WITH_A_LATER_OPTION)
+    X(PUSH_WITH_A_LATER_OPTION)    \
+    X(UNCOUNTED_PUSH_LOST)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

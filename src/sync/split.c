@@ -9,7 +9,7 @@
 tt_split tt_split_make(uint32_t workers, uint32_t servers)
 {
     TT_ASSERT(workers > 0);
-    tt_split split = {.workers = workers, .servers = servers};
+    tt_split split = {.workers = workers, .servers = servers, .grain = TT_SPLIT_GRAIN};
     split.used = (uint32_t)tt_min_u64(servers, workers);
     split.server_weight = workers > 1 ? 2 * ((uint64_t)workers - 1) : 1;
     split.worker_weight = workers - split.used;
@@ -46,11 +46,11 @@ static uint64_t weight_before(const tt_split *split, uint32_t owner)
 /* Where the range of an owner begins; its end is where the next one's does. */
 static uint64_t range_first(const tt_split *split, uint64_t bytes, uint32_t owner)
 {
-    const uint64_t grains = bytes / TT_SPLIT_GRAIN + (bytes % TT_SPLIT_GRAIN != 0);
+    const uint64_t grains = bytes / split->grain + (bytes % split->grain != 0);
     const uint64_t before = weight_before(split, owner);
     const uint64_t at =
         grains / split->weight * before + grains % split->weight * before / split->weight;
-    return tt_min_u64(at * TT_SPLIT_GRAIN, bytes);
+    return tt_min_u64(at * split->grain, bytes);
 }
 
 static uint32_t owner_of_whole(const tt_split *split, uint64_t hash)

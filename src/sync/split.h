@@ -25,7 +25,7 @@
 enum {
     TT_SPLIT_PART_BYTES = 256 * 1024, /* of a part, at most */
     TT_SPLIT_WHOLE_BYTES = 64 * 1024, /* tensors up to here are not cut */
-    TT_SPLIT_GRAIN = 64,              /* bytes; parts begin at multiples of it */
+    TT_SPLIT_GRAIN = 64,              /* bytes; that of tensors as they are */
 };
 
 typedef struct tt_split {
@@ -33,6 +33,7 @@ typedef struct tt_split {
     uint32_t used;             /* servers that own something */
     uint32_t owners;           /* servers used, and workers if they own something */
     uint64_t server_weight, worker_weight, weight; /* of each, of all */
+    uint32_t grain;                                /* bytes; parts begin at multiples of it */
 } tt_split;
 
 typedef struct tt_split_part {

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/hash64.h"
+#include "sync/store_coded.h"
 #include "sync/sum_owner.h"
 #include "sync/sync_internal.h"
 
@@ -66,6 +67,16 @@ void tt_owner_fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, uint6
     memcpy(key->error, text->bytes, text->length + 1);
     const tt_head head = tt_owner_failed_head(key);
     tell_failure(sync, &head, key->error);
+}
+
+void tt_owner_bad_push(tt_sync *sync, tt_owner_key *key, uint32_t worker)
+{
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, worker);
+    tt_text_add(&text, " pushed bytes to tensor ");
+    tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+    tt_text_add(&text, " that are not of the store's codec; use one version of Tutti on all");
+    tt_owner_fail_key(sync, key, TT_ERR_BAD_WIRE, 0, &text);
 }
 
 /* ---- stores ---- */
@@ -174,10 +185,11 @@ static void tell_opened(tt_sync *sync, tt_owner_store *store)
     }
 }
 
-/* The settings are "POLICY UPDATE"; a worker checks them before it sends them. */
+/* The settings are "POLICY UPDATE[ codec=CODEC]"; a worker checks them before it sends them. */
 static bool read_settings(const tt_sync *sync, tt_owner_store *store)
 {
-    char policy[TT_SYNC_TEXT_BYTES];
+    static const char codec_mark[] = " codec=";
+    char policy[TT_SYNC_TEXT_BYTES], update[TT_SYNC_TEXT_BYTES];
     tt_text why = {0};
     const size_t length = strcspn(store->settings, " ");
     if (store->settings[length] == '\0') {
@@ -185,8 +197,15 @@ static bool read_settings(const tt_sync *sync, tt_owner_store *store)
     }
     memcpy(policy, store->settings, length);
     policy[length] = '\0';
+    const char *rest = store->settings + length + 1;
+    const char *codec = strstr(rest, codec_mark);
+    const size_t update_length = codec != NULL ? (size_t)(codec - rest) : strlen(rest);
+    memcpy(update, rest, update_length);
+    update[update_length] = '\0';
+    codec = codec != NULL ? codec + sizeof(codec_mark) - 1 : NULL;
     return tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) == TT_OK &&
-           tt_update_parse(store->settings + length + 1, &store->update, &why) == TT_OK;
+           tt_update_parse(update, &store->update, &why) == TT_OK &&
+           tt_coded_parse(codec, &store->codec, &why) == TT_OK;
 }
 
 static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
@@ -205,10 +224,10 @@ static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t work
     } else if (strcmp(store->settings, settings) != 0) {
         tt_text_add(&text, "ranks open store %u differently: rank %u with ", store->id,
                     store->settings_from);
-        tt_text_add_quoted(&text, store->settings, 100);
+        tt_text_add_quoted(&text, store->settings, 160);
         tt_text_add(&text, ", rank %u with ", worker);
-        tt_text_add_quoted(&text, settings, 100);
-        tt_text_add(&text, " (policy, update); use the same on all");
+        tt_text_add_quoted(&text, settings, 160);
+        tt_text_add(&text, " (policy, update, codec); use the same on all");
         tt_owner_fail(sync, store, TT_ERR_MISMATCH, &text);
     }
 }

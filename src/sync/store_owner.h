@@ -16,6 +16,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "codec/codec.h"
 #include "platform/platform.h"
 #include "sync/clock.h"
 #include "sync/sync.h"
@@ -65,12 +66,14 @@ struct tt_owner_part {
     uint32_t index;  /* in sync->parts */
     uint32_t number; /* of the tensor's parts */
     uint64_t first, bytes;
-    uint8_t *memory; /* slots' data, two versions, state */
+    uint64_t push_bytes, answer_bytes; /* of frames: fewer than `bytes` if they are coded */
+    uint8_t *memory;                   /* slots' data, two versions, state, residual */
     size_t memory_bytes;
     tt_slot *slots;     /* [workers] */
     uint8_t *values[2]; /* versions */
     uint8_t *reads;     /* [workers] what each has read last; NULL unless the update has dc */
     float *states[TT_UPDATE_STATES_MAX];
+    float *residual; /* of coded answers, or NULL */
     uint8_t current;
     bool is_valid;          /* it has a value */
     bool is_first_arriving; /* the first value is */
@@ -108,6 +111,7 @@ struct tt_owner_key {
     tt_status status;       /* negative: it has failed */
     uint64_t good;          /* then, of a named sum: sums before that */
     tt_owner_part *parts;   /* own ones */
+    bool is_coded;          /* pushes are, and sums */
     uint32_t part_count;
     char error[TT_SYNC_TEXT_BYTES];
     char name[TT_SYNC_NAME_BYTES];
@@ -198,7 +202,8 @@ struct tt_owner_store {
     uint32_t settings_from;
     tt_policy policy;
     tt_update_spec update;
-    tt_status status; /* negative: it has failed for good */
+    tt_codec_spec codec; /* codec NULL: none */
+    tt_status status;    /* negative: it has failed for good */
     char error[TT_SYNC_TEXT_BYTES];
     tt_clock clock;
     tt_owner_worker *workers; /* [workers] */
@@ -298,6 +303,8 @@ bool tt_owner_read_claim(const tt_head *head, const void *payload, tt_sync_claim
                          char name_out[TT_SYNC_NAME_BYTES], char *text_out);
 tt_owner_key *tt_owner_make_key(tt_sync *sync, tt_owner_store *store, uint64_t id,
                                 const tt_sync_claim *claim, const char *name);
+/* The worker sent what it cannot have encoded: the tensor fails. */
+void tt_owner_bad_push(tt_sync *sync, tt_owner_key *key, uint32_t worker);
 /* Pulls and clocks that waited for progress. */
 void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store);
 

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/reduce.h"
+#include "sync/store_coded.h"
 #include "sync/sum_owner.h"
 #include "sync/sync_internal.h"
 
@@ -20,6 +21,12 @@ enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 
 /* ---- memory ---- */
 
 static size_t slot_bytes(const tt_owner_part *part)
+{
+    return tt_round_up(tt_max_u64(part->push_bytes, 1), GRAIN);
+}
+
+/* Of an update's state, of a residual, of what a worker has read. */
+static size_t state_bytes(const tt_owner_part *part)
 {
     return tt_round_up(tt_max_u64(part->bytes, 1), GRAIN);
 }
@@ -31,9 +38,14 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
     const tt_update *update = key->store->update.update;
     *part =
         (tt_owner_part){.key = key, .number = number, .first = place->first, .bytes = place->bytes};
+    tt_coded_sizes(key, part);
     const size_t each = slot_bytes(part);
     const bool has_reads = tt_update_option(&key->store->update, "dc") > 0.0f;
-    part->memory_bytes = each * (workers + 2 + update->state_count + (has_reads ? workers : 0));
+    const size_t value_bytes = tt_round_up(tt_max_u64(part->answer_bytes, 1), GRAIN);
+    const size_t room = state_bytes(part);
+    const uint32_t states = update->state_count + (tt_coded_has_residual(key) ? 1 : 0);
+    part->memory_bytes =
+        each * workers + 2 * value_bytes + (states + (has_reads ? workers : 0)) * room;
     TT_TRY(tt_sync_grow(sync, (void ***)&sync->parts, sync->part_count, &sync->part_capacity));
     TT_TRY(tt_heap_reserve(&sync->due, sync->part_count + 1));
     part->memory = tt_platform_allocate(sync->platform, part->memory_bytes);
@@ -48,11 +60,14 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
         part->slots[i].part = part;
     }
     part->values[0] = part->memory + workers * each;
-    part->values[1] = part->values[0] + each;
-    for (uint32_t i = 0; i < update->state_count; i++) {
-        part->states[i] = (float *)(void *)(part->values[1] + (i + 1) * each);
+    part->values[1] = part->values[0] + value_bytes;
+    uint8_t *state = part->values[1] + value_bytes;
+    for (uint32_t i = 0; i < update->state_count; i++, state += room) {
+        part->states[i] = (float *)(void *)state;
     }
-    part->reads = has_reads ? part->values[1] + (update->state_count + 1) * each : NULL;
+    part->residual = tt_coded_has_residual(key) ? (float *)(void *)state : NULL;
+    state += part->residual != NULL ? room : 0;
+    part->reads = has_reads ? state : NULL;
     part->is_valid = update->is_sum;
     part->index =
         tt_sync_free_index((void **)sync->parts, &sync->part_count, &sync->parts_released);
@@ -63,12 +78,15 @@ static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part
 tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
 {
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
-    const uint32_t all = tt_split_cut(&sync->split, key->id, bytes, NULL, 0);
+    key->is_coded =
+        tt_coded_applies(&key->store->codec, (tt_dtype)key->claim.dtype, key->claim.count);
+    const tt_split split = tt_coded_split(sync, &key->store->codec, key->is_coded);
+    const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     tt_split_part *places = tt_platform_allocate(sync->platform, all * sizeof(*places));
     if (places == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    (void)tt_split_cut(&sync->split, key->id, bytes, places, all);
+    (void)tt_split_cut(&split, key->id, bytes, places, all);
     uint32_t own = 0;
     for (uint32_t i = 0; i < all; i++) {
         own += places[i].owner == sync->self ? 1 : 0;
@@ -194,6 +212,10 @@ static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 static void slot_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
 {
     tt_slot *slot = &part->slots[worker];
+    if (!tt_coded_is_sound(part, part->memory + worker * slot_bytes(part))) {
+        tt_owner_bad_push(sync, part->key, worker);
+        return;
+    }
     slot->phase = TT_SLOT_FULL;
     slot->pushes = head->argument;
     slot->clock = head->round;
@@ -231,7 +253,7 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
     tt_slot *slot = &part->slots[worker];
     uint8_t *room = part->memory + worker * slot_bytes(part);
     const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
-    if (head->payload_bytes != part->bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
+    if (head->payload_bytes != part->push_bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
         !is_next) {
         part->key->store->tally.dropped++;
         return NULL; /* a second copy, or not what this worker could send */
@@ -241,8 +263,8 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
         sync->arriving[worker].part = part;
         return room;
     }
-    if (part->bytes > 0) {
-        memcpy(room, payload, part->bytes);
+    if (part->push_bytes > 0) {
+        memcpy(room, payload, part->push_bytes);
     }
     slot_filled(sync, part, worker, head);
     return NULL;
@@ -411,7 +433,7 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
         .count = bytes / sizeof(float),
     };
     if (part->reads != NULL && part->slots[part->sum_worker].has_read) {
-        const uint8_t *read = part->reads + part->sum_worker * slot_bytes(part) + at;
+        const uint8_t *read = part->reads + part->sum_worker * state_bytes(part) + at;
         run.read = (const float *)(const void *)read;
     }
     for (uint32_t i = 0; i < store->update.update->state_count; i++) {
@@ -420,10 +442,24 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
     store->update.update->apply(&run);
 }
 
+/* The same of coded pushes. */
+static bool coded_piece(tt_sync *sync, tt_owner_part *part)
+{
+    const uint64_t bytes = tt_coded_sum(sync, part, slot_bytes(part));
+    if (part->key->store->update.update->apply != NULL) {
+        apply_update(sync, part, part->sum_at, bytes);
+    }
+    part->sum_at += bytes;
+    return part->sum_at == part->bytes;
+}
+
 /* A piece of the sum; true: it is complete. */
 static bool sum_piece(tt_sync *sync, tt_owner_part *part)
 {
     const tt_dtype dtype = (tt_dtype)part->key->claim.dtype;
+    if (part->key->is_coded) {
+        return coded_piece(sync, part);
+    }
     const uint32_t count = gather_sources(sync, part, part->sum_at);
     const uint64_t piece = tt_round_up(STEP_BYTES / (count + 1), GRAIN);
     const uint64_t bytes = tt_min_u64(piece, part->bytes - part->sum_at);
@@ -488,7 +524,7 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     slot->read_step = part->step;
     slot->has_read = true;
     if (part->reads != NULL && part->bytes > 0) {
-        memcpy(part->reads + worker * slot_bytes(part), part->values[version], part->bytes);
+        memcpy(part->reads + worker * state_bytes(part), part->values[version], part->bytes);
     }
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
@@ -497,7 +533,7 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
                              (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
                              (uint64_t)worker << 1 | version,
                     .payload = part->values[version]};
-    if (tt_sync_send(sync, &send, head, (uint32_t)part->bytes) == TT_IN_PROGRESS) {
+    if (tt_sync_send(sync, &send, head, (uint32_t)part->answer_bytes) == TT_IN_PROGRESS) {
         slot->is_lent[version] = true;
         part->lent[version]++;
     }

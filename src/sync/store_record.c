@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "kernel/hash64.h"
+#include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
 tt_worker_key *tt_worker_find_name(const tt_worker_store *store, const char *name)
@@ -30,6 +31,7 @@ static void key_release(tt_sync *sync, tt_worker_key *key)
 {
     sync->keys[key->index] = NULL;
     sync->keys_released++;
+    tt_coded_key_release(sync, key);
     tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
     tt_platform_release(sync->platform, key->is_told, sync->split.owners * sizeof(*key->is_told));
     tt_platform_release(sync->platform, key, sizeof(*key));
@@ -112,7 +114,9 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
     memcpy(key->name, request->name, strlen(request->name) + 1);
     key->index = tt_sync_free_index((void **)sync->keys, &sync->key_count, &sync->keys_released);
     sync->keys[key->index] = key;
-    key->part_count = tt_split_cut(&sync->split, id, bytes, NULL, 0);
+    key->is_coded = tt_coded_applies(&store->codec, key->dtype, key->count);
+    const tt_split split = tt_coded_split(sync, &store->codec, key->is_coded);
+    key->part_count = tt_split_cut(&split, id, bytes, NULL, 0);
     const size_t place_bytes = key->part_count * sizeof(*places);
     places = tt_platform_allocate(sync->platform, place_bytes);
     key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
@@ -122,11 +126,15 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
         key_release(sync, key);
         return NULL;
     }
-    (void)tt_split_cut(&sync->split, id, bytes, places, key->part_count);
+    (void)tt_split_cut(&split, id, bytes, places, key->part_count);
     for (uint32_t i = 0; i < key->part_count; i++) {
         key->parts[i].place = places[i];
     }
     tt_platform_release(sync->platform, places, place_bytes);
+    if (key->is_coded && tt_coded_key_make(sync, key) != TT_OK) {
+        key_release(sync, key);
+        return NULL;
+    }
     key->next = store->buckets[id % WORKER_BUCKETS];
     store->buckets[id % WORKER_BUCKETS] = key;
     return key;

@@ -7,7 +7,9 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "codec/codec.h"
 #include "kernel/hash64.h"
+#include "sync/store_coded.h"
 #include "sync/sum_worker.h"
 #include "sync/sync_internal.h"
 
@@ -72,6 +74,8 @@ static uint16_t stage_of(int32_t urgency)
     return (uint16_t)(int16_t)kept;
 }
 
+static void clocks_step(tt_sync *sync, tt_worker_store *store);
+
 static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
@@ -95,9 +99,13 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
                     .urgency = request->urgency,
                     .token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number};
     send.payload = has_payload ? (const uint8_t *)request->input + part->place.first : NULL;
+    uint64_t bytes = has_payload ? part->place.bytes : 0;
+    if (key->is_coded && is_push(request)) {
+        send.payload = part->wire;
+        bytes = part->wire_bytes;
+    }
     /* The owner may be this rank: the reply may come at once, and end the request. */
-    const tt_status status =
-        tt_sync_send(sync, &send, head, has_payload ? (uint32_t)part->place.bytes : 0);
+    const tt_status status = tt_sync_send(sync, &send, head, (uint32_t)bytes);
     if (status == TT_IN_PROGRESS) {
         part->is_lent = true;
         request->lent++;
@@ -121,6 +129,10 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
     const uint32_t first = first_part(sync, key);
     request->open = key->part_count;
     request->since_ns = tt_now(sync->platform);
+    if (is_push(request) && key->is_coded) {
+        tt_coded_key_queue(sync, key); /* they are sent as they are encoded */
+        return;
+    }
     if (is_push(request)) {
         TT_ASSERT(key->store->unsent > 0);
         key->store->unsent--;
@@ -128,6 +140,29 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
     for (uint32_t i = 0; i < key->part_count; i++) {
         send_part(sync, key, (first + i) % key->part_count);
     }
+}
+
+bool tt_worker_step(tt_sync *sync)
+{
+    tt_worker_key *key = sync->encoding;
+    if (key == NULL) {
+        return false;
+    }
+    tt_worker_store *store = key->store;
+    const uint32_t number = (first_part(sync, key) + key->encoded) % key->part_count;
+    tt_coded_encode(sync, key, number);
+    key->encoded++;
+    const bool is_last = key->encoded == key->part_count;
+    if (is_last) {
+        tt_coded_key_unqueue(sync, key);
+        TT_ASSERT(store->unsent > 0);
+        store->unsent--;
+    }
+    send_part(sync, key, number);
+    if (is_last) {
+        clocks_step(sync, store);
+    }
+    return sync->encoding != NULL;
 }
 
 static void send_claim(tt_sync *sync, tt_worker_key *key)
@@ -157,8 +192,6 @@ static void begin(tt_sync *sync, tt_worker_key *key)
         send_parts(sync, key);
     }
 }
-
-static void clocks_step(tt_sync *sync, tt_worker_store *store);
 
 /* The request at the front is over, if nothing of it is open. */
 static void settle(tt_sync *sync, tt_worker_key *key)
@@ -219,9 +252,10 @@ void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, con
     key->status = status;
     (void)strncpy(key->error, text, sizeof(key->error) - 1);
     if (key->queue.first != NULL) {
-        if (is_push(key->queue.first)) {
+        if (is_push(key->queue.first) && !key->is_encoding) {
             key->store->unsent++; /* as if it had not been sent: all are taken off below */
         }
+        tt_coded_key_unqueue(sync, key);
         withdraw(sync, key);
     }
     while (key->queue.first != NULL) {
@@ -312,6 +346,11 @@ static void life_begin(tt_sync *sync, tt_worker_store *store)
     tt_text settings = {0};
     if (is_open) {
         tt_text_add(&settings, "%s %s", request->policy, request->update);
+        if (store->codec.codec != NULL) {
+            char codec[TT_CODEC_TEXT_BYTES];
+            tt_codec_print(&store->codec, codec);
+            tt_text_add(&settings, " codec=%s", codec);
+        }
     }
     memset(store->is_told, 0, sync->split.owners * sizeof(*store->is_told));
     for (uint32_t i = 0; i < sync->split.owners; i++) {
@@ -379,10 +418,14 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
 {
     tt_policy policy;
     tt_update_spec update;
+    tt_codec_spec codec = {.codec = NULL};
     tt_text why = {0};
     tt_status status = tt_policy_parse(request->policy, sync->roles.workers, &policy, &why);
     if (status == TT_OK) {
         status = tt_update_parse(request->update, &update, &why);
+    }
+    if (status == TT_OK) {
+        status = tt_coded_parse(request->codec, &codec, &why);
     }
     if (status == TT_OK && update.update->is_sum && policy.staleness > 0) {
         tt_text_add(&why,
@@ -423,6 +466,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     store->update = update;
     request->store = id;
     sync->store_count += request->is_sums ? 0 : 1;
+    store->codec = codec;
     queue_push(&store->life, request);
     life_begin(sync, store);
 }
@@ -602,10 +646,30 @@ void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text)
 static void part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
+    tt_worker_part *part = &key->parts[number];
     TT_ASSERT(request != NULL && request->open > 0);
-    key->parts[number].is_awaited = false;
+    if (part->is_uncounted && key->is_coded && is_push(request)) {
+        tt_coded_put_back(sync, key, number);
+    }
+    part->is_uncounted = false;
+    part->is_awaited = false;
     request->open--;
     settle(sync, key);
+}
+
+/* An answer with a value is there. */
+static void value_arrived(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    if (!tt_coded_has_answers(key) || tt_coded_decode(sync, key, number) == TT_OK) {
+        part_done(sync, key, number);
+        return;
+    }
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, tt_split_rank(&sync->split, key->parts[number].place.owner));
+    tt_text_add(&text, " answered bytes of tensor ");
+    tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+    tt_text_add(&text, " that are not of the store's codec; use one version of Tutti on all");
+    tt_worker_fail_key(sync, key, TT_ERR_BAD_WIRE, text.bytes);
 }
 
 static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
@@ -614,20 +678,22 @@ static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
     tt_worker_part *part = &key->parts[head->lane];
     tt_sync_request *request = key->queue.first;
     const bool is_wanted = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL;
-    if (!is_wanted || part->is_arriving || head->payload_bytes != part->place.bytes) {
+    const bool is_coded = tt_coded_has_answers(key);
+    const uint64_t bytes = is_coded ? part->wire_bytes : part->place.bytes;
+    if (!is_wanted || part->is_arriving || head->payload_bytes != bytes) {
         return NULL;
     }
-    uint8_t *room = (uint8_t *)request->output + part->place.first;
+    uint8_t *room = is_coded ? part->answer : (uint8_t *)request->output + part->place.first;
     if (payload == NULL) {
         part->is_arriving = true;
         sync->arriving[tt_split_rank(&sync->split, part->place.owner)] =
             (tt_arriving){.key = key, .number = head->lane};
         return room;
     }
-    if (part->place.bytes > 0) {
-        memcpy(room, payload, part->place.bytes);
+    if (bytes > 0) {
+        memcpy(room, payload, bytes);
     }
-    part_done(sync, key, head->lane);
+    value_arrived(sync, key, head->lane);
     return NULL;
 }
 
@@ -635,7 +701,7 @@ void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     TT_ASSERT(number < key->part_count && key->parts[number].is_arriving);
     key->parts[number].is_arriving = false;
-    part_done(sync, key, number);
+    value_arrived(sync, key, number);
 }
 
 static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
@@ -646,15 +712,16 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
         head->lane >= key->part_count) {
         return NULL;
     }
-    const tt_worker_part *part = &key->parts[head->lane];
+    tt_worker_part *part = &key->parts[head->lane];
     const tt_sync_request *request = key->queue.first;
     const bool is_answer = part->is_awaited && head->descriptor == part->asked &&
                            peer == tt_split_rank(&sync->split, part->place.owner);
     if (!is_answer) {
         return NULL; /* a second copy */
     }
-    key->queue.first->is_uncounted |= (head->flags & TT_SYNC_FLAG_UNCOUNTED) != 0;
     key->queue.first->has_waited |= (head->flags & TT_SYNC_FLAG_WAITED) != 0;
+    part->is_uncounted = (head->flags & TT_SYNC_FLAG_UNCOUNTED) != 0;
+    key->queue.first->is_uncounted |= part->is_uncounted;
     if (head->kind == TT_SYNC_VALUE) {
         return value_frame(sync, key, head, payload);
     }

@@ -12,6 +12,7 @@
 #ifndef TUTTI_SYNC_STORE_WORKER_H
 #define TUTTI_SYNC_STORE_WORKER_H
 
+#include "codec/codec.h"
 #include "platform/platform.h"
 #include "sync/split.h"
 #include "sync/sync.h"
@@ -31,11 +32,15 @@ typedef struct tt_sync_queue {
 
 typedef struct tt_worker_part {
     tt_split_part place;
-    uint64_t pushes;  /* sent */
-    uint64_t asked;   /* requests sent */
-    bool is_awaited;  /* by the request at the front of the queue */
-    bool is_lent;     /* a send has the request's input */
-    bool is_arriving; /* its value is */
+    uint64_t pushes;     /* sent */
+    uint64_t asked;      /* requests sent */
+    bool is_awaited;     /* by the request at the front of the queue */
+    bool is_lent;        /* a send has the request's input */
+    bool is_arriving;    /* its value is */
+    bool is_uncounted;   /* its push was, as the answer says */
+    uint64_t wire_bytes; /* of coded frames */
+    uint8_t *wire;       /* the coded push */
+    uint8_t *answer;     /* a coded answer */
 } tt_worker_part;
 
 struct tt_worker_key {
@@ -55,6 +60,13 @@ struct tt_worker_key {
     tt_worker_part *parts;
     uint32_t part_count;
     bool *is_told; /* [owners] that have added it */
+    bool is_coded;
+    bool is_encoding;             /* the request at the front is being encoded, */
+    uint32_t encoded;             /* so many parts were; */
+    tt_worker_key *next_encoding; /* in sync->encoding */
+    float *residual;              /* [count], or NULL */
+    uint8_t *coded_memory;        /* residual, coded parts */
+    size_t coded_bytes;
     char error[TT_SYNC_ERROR_BYTES];
     char name[TT_SYNC_NAME_BYTES];
 };
@@ -63,6 +75,7 @@ struct tt_worker_store {
     uint32_t id;
     tt_policy policy;
     tt_update_spec update;
+    tt_codec_spec codec; /* codec NULL: none */
     bool is_open;
     tt_status status;
     char error[TT_SYNC_ERROR_BYTES];
@@ -122,6 +135,8 @@ void tt_worker_end(tt_sync *sync, tt_sync_request *request, tt_status status, co
 void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload);
 void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number);
 void tt_worker_sent(tt_sync *sync, uint64_t token);
+/* Encode and send a part. As tt_machine_ops.step. */
+bool tt_worker_step(tt_sync *sync);
 /* A peer that may own parts is gone, `why` says how; or, NULL, has left. */
 void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why);
 void tt_worker_release_all(tt_sync *sync);

@@ -299,9 +299,10 @@ static bool on_step(void *machine)
 {
     tt_sync *sync = machine;
     const bool has_inner = sync->inner.ops->step(sync->inner.self);
+    const bool has_parts = tt_worker_step(sync);
     (void)tt_owner_step(sync);               /* may end calls of this rank, */
     const bool has_sums = tt_sum_step(sync); /* whose names push to it again */
-    return sync->due.count > 0 || has_sums || has_inner;
+    return sync->due.count > 0 || has_sums || has_parts || has_inner;
 }
 
 static const tt_machine_ops sync_machine = {

@@ -103,6 +103,7 @@ typedef struct tt_sync_request {
     const char *policy; /* OPEN */
     const char *update; /* OPEN */
     bool is_sums;       /* OPEN: the store of named sums; policy bulk, update sum */
+    const char *codec;  /* OPEN; NULL: none */
     const char *name;   /* of the tensor */
     tt_dtype dtype;     /* ADD */
     uint64_t count;     /* ADD: elements */

@@ -68,7 +68,8 @@ struct tt_sync {
     tt_worker_key **keys; /* [key_capacity] by index; NULL: gone */
     uint32_t key_count, key_capacity, keys_released;
     tt_sums sums;
-    uint32_t pending; /* requests */
+    uint32_t pending;        /* requests */
+    tt_worker_key *encoding; /* tensors with parts to encode, the most urgent first */
 
     tt_sync_note *notes;
     uint64_t note_count;

@@ -24,8 +24,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_CLOSE,
     TT_SYNC_ADD,   /* payload: tt_sync_claim and a name */
     TT_SYNC_FIRST, /* payload: first values of a part; of worker 0 */
-    TT_SYNC_PUSH,  /* payload: a part; argument: how many pushes of it, with this one */
-    TT_SYNC_PULL,  /* argument: of how many pushes of this worker the result is wanted */
+    TT_SYNC_PUSH, /* payload: a part, or its code; argument: how many pushes of it, with this one */
+    TT_SYNC_PULL, /* argument: of how many pushes of this worker the result is wanted */
     TT_SYNC_CLOCK, /* round: iterations completed; argument: pushes to this owner before that */
     /* An option of the update, from a clock on. round: the clock; lane: 0 hold back pushes from
      * there on, 1 take it, 2 do not; argument: option (high half), value as the bits of an f32 */
@@ -46,7 +46,7 @@ typedef enum tt_sync_kind {
     TT_SYNC_CLOSED,
     TT_SYNC_ADDED,  /* likewise */
     TT_SYNC_TAKEN,  /* FIRST, or PUSH without an answer, has been consumed */
-    TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part */
+    TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part, or the code of a sum */
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text. Of a named sum:
                        descriptor: sums before it, which are good; round: generation of the next */

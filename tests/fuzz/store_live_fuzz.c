@@ -188,6 +188,7 @@ static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
 {
     static const char *const policies[] = {"bulk", "stale:1", "async", "quorum:1", "quorum:2"};
     static const char *const updates[] = {"add", "sum", "sgd:lr=0.5", "adam"};
+    static const char *const codecs[] = {NULL, "int8", NULL, "sign", "qsgd", "fp16:ef=on"};
     static const char *const names[] = {"a", "b", "c"};
     static const uint64_t counts[] = {3, 0, ELEMENTS};
     if (world->call_count == CALLS_MAX || world->ranks[rank].is_gone) {
@@ -201,6 +202,7 @@ static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
     call->request = (tt_sync_request){.verb = verb,
                                       .policy = policies[choice % 5],
                                       .update = updates[choice / 5 % 4],
+                                      .codec = codecs[choice / 20 % 6],
                                       .name = names[choice % 3],
                                       .dtype = TT_F32,
                                       .count = counts[choice % 3],

@@ -15,7 +15,7 @@ trap 'rm -rf "$folder"' EXIT
 search() {
     program=$simulate
     case $1 in
-    PUSH_* | PULL_* | CLOCK_* | LATE_PUSH_*) # stores
+    PUSH_* | PULL_* | CLOCK_* | LATE_PUSH_* | UNCOUNTED_*) # stores
         program="$TEST_BIN/tutti-simulate_store-planted"
         set -- "$1" "--seeds 1500"
         ;;

@@ -40,9 +40,11 @@ static void run_seed(totals *sum, uint64_t seed, bool is_sums, bool is_verbose)
     current = seed;
     scene_draw(&drawn, seed);
     if (is_verbose) {
-        printf("%u workers, %u servers, policy %s, update %s, habit %d, %u tensors, %u iterations, "
+        printf("%u workers, %u servers, policy %s, update %s, codec %s, habit %d, %u tensors, %u "
+               "iterations, "
                "%u faults\n",
-               drawn.workers, drawn.servers, drawn.policy_text, drawn.update_text, (int)drawn.habit,
+               drawn.workers, drawn.servers, drawn.policy_text, drawn.update_text,
+               drawn.codec_text != NULL ? drawn.codec_text : "none", (int)drawn.habit,
                drawn.tensors, drawn.iterations, drawn.faults);
     }
     const store_result result =

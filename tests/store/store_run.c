@@ -85,27 +85,45 @@ static uint64_t counter_of(int64_t value, uint32_t rank)
     return (uint64_t)value >> (COUNTER_BITS * rank) & ((1 << COUNTER_BITS) - 1);
 }
 
+/* All elements of a part are the same; false: it is torn. */
+static bool read_counters(const scene *drawn, const tt_split_part *part, const void *values,
+                          int64_t *counters_out)
+{
+    const int64_t *integers = values;
+    bool is_whole = true;
+    if (drawn->dtype == TT_F32) {
+        return coded_counters(drawn, part, values, counters_out);
+    }
+    for (uint64_t i = 1; i < part->bytes / 8; i++) {
+        is_whole = is_whole && integers[i] == integers[0];
+    }
+    *counters_out = part->bytes > 0 ? integers[0] : 0;
+    return is_whole;
+}
+
 /* A part of a counter: pushes of each worker that are in it. */
 static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *part,
                            uint64_t seen[WORKERS_MAX])
 {
     play *all = own->all;
     const scene *drawn = all->drawn;
-    const int64_t *values = (const int64_t *)own->tensors[tensor].read + part->first / 8;
+    const uint8_t *values = (const uint8_t *)own->tensors[tensor].read + part->first;
+    int64_t counters = 0;
     const uint64_t clock = own->iteration;
     const uint32_t quorum = drawn->policy.quorum;
     const uint64_t needed = quorum > 0 ? 0 : tt_policy_needs(&drawn->policy, clock);
     uint64_t total = 0;
-    for (uint64_t i = 1; i < part->bytes / 8; i++) {
-        if (values[i] != values[0]) {
-            blame(all, "rank %u read a torn part of tensor %u", own->rank, tensor);
-            return;
-        }
+    if (!read_counters(drawn, part, values, &counters)) {
+        blame(all, "rank %u read a torn part of tensor %u", own->rank, tensor);
+        return;
     }
     for (uint32_t rank = 0; rank < drawn->workers && part->bytes > 0; rank++) {
         const worker *other = &all->workers[rank];
-        const uint64_t count = counter_of(values[0], rank);
+        const uint64_t count = counter_of(counters, rank);
         const bool is_live = !all->is_killed[rank];
+        if (!coded_has_counter(drawn, part, rank)) {
+            continue;
+        }
         if (count > other->tensors[tensor].submitted) {
             blame(all, "rank %u read a push of rank %u twice", own->rank, rank);
         } else if (count < seen[rank]) {
@@ -121,7 +139,7 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
         seen[rank] = count;
         total += count;
     }
-    if (quorum > 0 && part->bytes > 0 && all->killed == 0 &&
+    if (quorum > 0 && part->bytes > 0 && all->killed == 0 && drawn->codec_text == NULL &&
         (total < quorum * clock || total % quorum != 0)) {
         blame(all, "rank %u at clock %" PRIu64 " read %" PRIu64 " pushes of a quorum of %u",
               own->rank, clock, total, quorum);
@@ -135,7 +153,7 @@ static void judge_read(worker *own, uint32_t tensor)
     tensor_state *state = &own->tensors[tensor];
     const uint64_t bytes = drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype);
     all->result.reads++;
-    if (drawn->dtype == TT_F32) {
+    if (!drawn->has_counters) {
         const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
         if (bytes > 0 &&
             memcmp(state->read, oracle_value(all->known, tensor, version), bytes) != 0) {
@@ -148,7 +166,8 @@ static void judge_read(worker *own, uint32_t tensor)
     (void)snprintf(name, sizeof(name), "t%u", tensor);
     const uint64_t hash = tt_hash64(name, strlen(name), 0);
     tt_split_part parts[256];
-    const uint32_t count = tt_split_cut(&all->split, hash, bytes, parts, TT_ARRAY_COUNT(parts));
+    const tt_split split = coded_split(drawn, tensor);
+    const uint32_t count = tt_split_cut(&split, hash, bytes, parts, TT_ARRAY_COUNT(parts));
     TT_ASSERT(count <= TT_ARRAY_COUNT(parts));
     for (uint32_t i = 0; i < count; i++) {
         judge_counters(own, tensor, &parts[i], state->seen[i]);
@@ -211,9 +230,14 @@ static void take_end(tt_sync_request *request)
 {
     worker *own = request->owner;
     play *all = own->all;
-    if (request->status == TT_OK && request->is_uncounted) {
+    if (request->status == TT_OK && request->verb == TT_STORE_PUSH) {
         tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
-        state->uncounted++;
+        const uint32_t tensor = (uint32_t)(state - own->tensors);
+        if (request->is_uncounted) {
+            state->uncounted++;
+        } else if (coded_applies(all->drawn, tensor)) {
+            state->uncounted = 0; /* error feedback has sent them with this one */
+        }
     }
     if (request->status == TT_OK && request->verb == TT_STORE_CLOCK) {
         own->iteration = (uint32_t)request->clock;
@@ -381,7 +405,8 @@ static void start(void *argument)
 {
     worker *own = argument;
     const scene *drawn = own->all->drawn;
-    own->clock = (tt_sync_request){.policy = drawn->policy_text, .update = drawn->update_text};
+    own->clock = (tt_sync_request){
+        .policy = drawn->policy_text, .update = drawn->update_text, .codec = drawn->codec_text};
     submit(own, &own->clock, TT_STORE_OPEN);
 }
 
@@ -443,7 +468,7 @@ static void process_make(play *all, uint32_t rank)
     const scene *drawn = all->drawn;
     worker *own = &all->workers[rank];
     const tt_roles roles = {
-        .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = 3};
+        .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = SCENE_EPOCH};
     const tt_sync_listener listener = {.report = drop_report};
     *own = (worker){.all = all, .rank = rank};
     const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/philox.h"
+#include "codec/spec.h"
 #include "platform/sim.h"
 #include "sync/split.h"
 #include "sync/sync.h"
@@ -39,6 +40,7 @@ enum {
     FAULTS_MAX = 3,
     SETS_MAX = 2,
     COUNTER_BITS = 8, /* of a counter, per worker */
+    SCENE_EPOCH = 3,
 };
 
 /* How an iteration goes. */
@@ -72,6 +74,9 @@ typedef struct scene {
     tt_policy policy;
     tt_update_spec update;
     tt_dtype dtype;
+    bool has_counters;      /* values are counters of pushes */
+    const char *codec_text; /* NULL: none */
+    tt_codec_spec codec;
     uint64_t counts[TENSORS_MAX];
     fault fault[FAULTS_MAX];
     uint32_t sets;
@@ -108,5 +113,26 @@ void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t 
 void oracle_first(const scene *drawn, uint32_t tensor, void *values);
 /* The value after so many iterations, under bulk. */
 const void *oracle_value(const oracle *known, uint32_t tensor, uint32_t iterations);
+
+/* ---- codecs ---- */
+
+/* From numbers of their own: scenes without a codec are those of before. */
+void coded_draw(scene *drawn);
+bool coded_applies(const scene *drawn, uint32_t tensor);
+tt_split coded_split(const scene *drawn, uint32_t tensor);
+
+/* Who codes: a worker, or UINT32_MAX for owners; for which time; what it keeps. */
+typedef struct coded_sender {
+    uint32_t who, occurrence;
+    float *residual;
+} coded_sender;
+
+/* values[i] = what others receive. */
+void coded_pass(const scene *drawn, uint32_t tensor, coded_sender sender, float *values);
+/* A short part may have no element that counts this worker's pushes. */
+bool coded_has_counter(const scene *drawn, const tt_split_part *part, uint32_t rank);
+/* A part of counters in floats, as counters of integers are; false: it is torn. */
+bool coded_counters(const scene *drawn, const tt_split_part *part, const float *values,
+                    int64_t *counters_out);
 
 #endif

@@ -37,6 +37,7 @@ static void draw_policy(scene *drawn, tt_random *random)
     status = tt_update_parse(drawn->update_text, &drawn->update, &why);
     TT_ASSERT(status == TT_OK);
     drawn->dtype = is_bulk ? TT_F32 : TT_I64;
+    drawn->has_counters = !is_bulk;
     drawn->habit = (habit)below(random, HABIT_COUNT);
     if (drawn->policy.quorum > 0) {
         drawn->habit = HABIT_PUSH_CLOCK_PULL; /* a push ends with its iteration */
@@ -133,6 +134,7 @@ void scene_draw(scene *drawn, uint64_t seed)
                                           .spike_ns = 400000,
                                           .resend_ns = 200000};
     }
+    coded_draw(drawn);
 }
 
 /* ---- values ---- */
@@ -150,6 +152,8 @@ void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t 
     for (uint64_t i = 0; i < drawn->counts[tensor]; i++) {
         if (drawn->dtype == TT_I64) {
             ((int64_t *)values)[i] = INT64_C(1) << (COUNTER_BITS * worker);
+        } else if (drawn->has_counters) {
+            ((float *)values)[i] = i % drawn->workers == worker ? 1.0f : 0.0f;
         } else {
             const uint64_t what = (worker * 100 + tensor) * UINT64_C(1000) + iteration;
             ((float *)values)[i] = value_at(drawn, what, i);
@@ -162,6 +166,8 @@ void oracle_first(const scene *drawn, uint32_t tensor, void *values)
     for (uint64_t i = 0; i < drawn->counts[tensor]; i++) {
         if (drawn->dtype == TT_I64) {
             ((int64_t *)values)[i] = 0;
+        } else if (drawn->has_counters) {
+            ((float *)values)[i] = 0.0f;
         } else {
             ((float *)values)[i] = value_at(drawn, 999999 + tensor, i);
         }
@@ -171,6 +177,7 @@ void oracle_first(const scene *drawn, uint32_t tensor, void *values)
 struct oracle {
     const scene *drawn;
     float *values[TENSORS_MAX][ITERATIONS_MAX + 1];
+    float *residuals[WORKERS_MAX + 1]; /* of the tensor at hand; the last: of owners */
 };
 
 /* The next value from the last one: all pushes in the order of workers, then the update. */
@@ -187,9 +194,15 @@ static void next_value(oracle *known, uint32_t tensor, uint32_t iteration, float
     }
     for (uint32_t worker = 0; worker < drawn->workers; worker++) {
         oracle_push(drawn, worker, tensor, iteration, pushed);
+        coded_pass(drawn, tensor, (coded_sender){worker, iteration, known->residuals[worker]},
+                   pushed);
         for (uint64_t i = 0; i < count; i++) {
             next[i] = worker == 0 && !has_value ? pushed[i] : next[i] + pushed[i];
         }
+    }
+    if (drawn->update.update->is_sum) {
+        coded_pass(drawn, tensor,
+                   (coded_sender){UINT32_MAX, iteration, known->residuals[WORKERS_MAX]}, next);
     }
     if (drawn->update.update->apply != NULL) {
         const tt_update_spec spec = update_at(drawn, iteration);
@@ -210,7 +223,7 @@ oracle *oracle_make(const scene *drawn)
 {
     oracle *known = calloc(1, sizeof(*known));
     known->drawn = drawn;
-    if (drawn->dtype != TT_F32) {
+    if (drawn->has_counters) {
         return known;
     }
     for (uint32_t tensor = 0; tensor < drawn->tensors; tensor++) {
@@ -218,6 +231,9 @@ oracle *oracle_make(const scene *drawn)
         float *states[2] = {calloc(count, sizeof(float)), calloc(count, sizeof(float))};
         for (uint32_t i = 0; i <= drawn->iterations; i++) {
             known->values[tensor][i] = calloc(count, sizeof(float));
+        }
+        for (uint32_t i = 0; i <= WORKERS_MAX; i++) {
+            known->residuals[i] = calloc(count, sizeof(float));
         }
         if (!drawn->update.update->is_sum) {
             oracle_first(drawn, tensor, known->values[tensor][0]);
@@ -227,6 +243,9 @@ oracle *oracle_make(const scene *drawn)
         }
         free(states[0]);
         free(states[1]);
+        for (uint32_t i = 0; i <= WORKERS_MAX; i++) {
+            free(known->residuals[i]);
+        }
     }
     return known;
 }

@@ -208,7 +208,8 @@ tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *
     if (status == TUTTI_OK) {
         const tt_sync_request wanted = {.verb = TT_STORE_OPEN,
                                         .policy = config->policy != NULL ? config->policy : "bulk",
-                                        .update = config->update != NULL ? config->update : "sum"};
+                                        .update = config->update != NULL ? config->update : "sum",
+                                        .codec = config->codec};
         status = run(context, &wanted, NULL, &store->number);
     }
     if (status != TUTTI_OK) {
