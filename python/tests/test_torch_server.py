@@ -207,6 +207,7 @@ def test_a_state_is_gone_on_from(update, tmp_path):
     train(model, optimizer, steps=2)
     hvd.barrier()
     optimizer.pull()
+    hvd.barrier()
     torch.save(optimizer.state_dict(), tmp_path / "state")
     state, values = torch.load(tmp_path / "state"), copy.deepcopy(model)
     assert state["tutti_store"]["clock"] == 2

@@ -122,6 +122,7 @@ class ServerOptimizer(torch.optim.Optimizer):
                 first = slot.parameter.detach().to("cpu").contiguous()
                 self._store.add(slot.name, _buffer(first))
         self.pull()
+        _wait_for_ranks()  # so that no rank begins with another one's first push
 
     @property
     def update(self) -> str:
@@ -155,8 +156,7 @@ class ServerOptimizer(torch.optim.Optimizer):
         if self._store is None:
             return
         self._discard()
-        with contextlib.suppress(tutti.errors.PeerDown, tutti.errors.PeerLeft):
-            basics.job().barrier()  # all pushes were applied
+        _wait_for_ranks()  # all pushes were applied
         self.pull()
         completed = self._store.completed
         store, self._store = self._store, None
@@ -317,6 +317,12 @@ class ServerOptimizer(torch.optim.Optimizer):
         self._texts = _options_of(kept["update"], {})[1]
         self._clock_before = kept["clock"]
         self._open()
+
+
+def _wait_for_ranks():
+    """Those that have died are not waited for."""
+    with contextlib.suppress(tutti.errors.PeerDown, tutti.errors.PeerLeft):
+        basics.job().barrier()
 
 
 def _wait_for_all(handles):
