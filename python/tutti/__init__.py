@@ -13,6 +13,7 @@ from . import _library, errors
 from .context import Context, init
 from .errors import TuttiError
 from .handle import Handle
+from .store import Store
 
 __version__ = _library.library.tutti_version().decode()
-__all__ = ["Context", "Handle", "TuttiError", "errors", "init", "__version__"]
+__all__ = ["Context", "Handle", "Store", "TuttiError", "errors", "init", "__version__"]

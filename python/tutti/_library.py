@@ -28,6 +28,9 @@ ANY_SOURCE = -1
 
 OK, IN_PROGRESS = 0, 1
 
+STORE_PUSH, STORE_PULL, STORE_PUSH_PULL, STORE_CLOCK = range(4)
+STORE_NOW = 2**64 - 1
+
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
 
@@ -85,6 +88,36 @@ class Counters(ctypes.Structure):
                 ("coded_calls", ctypes.c_uint64), ("coded_raw_bytes", ctypes.c_uint64),
                 ("coded_wire_bytes", ctypes.c_uint64), ("coding_ns", ctypes.c_uint64),
                 ("uncoded", ctypes.c_uint64), ("codec_bytes", ctypes.c_uint64)]
+
+
+class StoreConfig(ctypes.Structure):
+    """tutti_store_config"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("policy", ctypes.c_char_p),
+                ("update", ctypes.c_char_p), ("codec", ctypes.c_char_p)]
+
+
+class StoreCounts(ctypes.Structure):
+    """tutti_store_counts"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("clock", ctypes.c_uint64),
+                ("least", ctypes.c_uint64), ("pushes", ctypes.c_uint64),
+                ("pulls", ctypes.c_uint64), ("pushed_bytes", ctypes.c_uint64),
+                ("pulled_bytes", ctypes.c_uint64), ("not_counted", ctypes.c_uint64),
+                ("clock_waits", ctypes.c_uint64), ("clock_wait_ns", ctypes.c_uint64),
+                ("pull_waits", ctypes.c_uint64), ("pull_wait_ns", ctypes.c_uint64),
+                ("dropped", ctypes.c_uint64), ("staleness", ctypes.c_uint64 * 64)]
+
+
+class StoreCall(ctypes.Structure):
+    """tutti_store_call"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("verb", ctypes.c_int),
+                ("name", ctypes.c_char_p), ("input", ctypes.c_void_p),
+                ("output", ctypes.c_void_p), ("priority", ctypes.c_int),
+                ("clock_out", ctypes.POINTER(ctypes.c_uint64)),
+                ("counted_out", ctypes.POINTER(ctypes.c_int)), ("done", DONE),
+                ("done_user", ctypes.c_void_p)]
 
 
 def new_call(collective: int) -> Call:
@@ -180,6 +213,16 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
                                         ctypes.POINTER(ctypes.c_size_t)]),
     "tutti_codec_load": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
     "tutti_codec_norm": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_double)]),
+    "tutti_store_open": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(StoreConfig),
+                                        ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_store_close": (ctypes.c_int, [ctypes.c_void_p]),
+    "tutti_store_add": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
+                                       ctypes.c_size_t, ctypes.c_int]),
+    "tutti_store_start": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(StoreCall),
+                                         ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_store_count": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(StoreCounts)]),
+    "tutti_store_set": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double,
+                                       ctypes.c_uint64]),
 }
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import numpy
 
+    from .store import Store
+
 # Arguments of start and run: the call, objects to keep alive, what makes the result, the name.
 _Prepared = Tuple[c.Call, object, Optional[Callable[[], Any]], Optional[str]]
 
@@ -206,6 +208,14 @@ class Context:
         norm = ctypes.c_double()
         self._check(c.library.tutti_codec_norm(self._checked(), ctypes.byref(norm)))
         return norm.value
+
+    def store(self, policy: str = "bulk", update: str = "sum",
+              codec: Optional[str] = None) -> Store:
+        """Open a store; every rank of the job calls it, with the same arguments. See
+        tutti.Store."""
+        from .store import Store
+
+        return Store(self, policy=policy, update=update, codec=codec)
 
     # ---- memory ----
 

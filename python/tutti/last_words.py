@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, Optional, Type
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Type
 
 from .errors import PeerDown, PeerLeft
 
@@ -30,6 +30,11 @@ def watch(context: Context) -> None:
         _hooks["main"] = sys.excepthook = _for_main(sys.excepthook)
     if threading.excepthook is not _hooks.get("thread"):
         _hooks["thread"] = threading.excepthook = _for_threads(threading.excepthook)
+
+
+def joined() -> List[Context]:
+    """The contexts of this process that still exist."""
+    return list(_contexts)
 
 
 def _is_echo(problem: Optional[BaseException]) -> bool:

@@ -24,4 +24,8 @@ awk '{ loss[NR] = $NF; sent[NR] = $(NF - 7) }
      END { for (i = 2; i <= 4; i++)
                if (sent[i] * 3 > sent[1] || loss[i] > loss[1] * 1.1) exit 1
            exit NR != 4 }' out.txt
+"$TEST_BIN/tutti" run --no-prefix -n 2 --servers 2 "$python" \
+    "$TEST_SOURCE/examples/13_stale.py" --steps 40 | tee out.txt
+# the loss falls under each policy
+awk '$NF < $(NF - 2) * 0.8 { fell++ } END { exit fell != 2 }' out.txt
 rm -f out.txt

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores: tensors that workers push to and pull from at their own pace (tutti/store.h)."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from types import TracebackType
+from typing import Any, Callable, Dict, Optional, Tuple, Type
+
+from . import _library as c
+from . import last_words
+from .buffers import Buffer, as_buffer
+from .context import Context, _numpy_dtype
+from .errors import BadArgument, ShutDown, Unsupported
+from .handle import Handle
+
+_NO_SET = -1  # names of tensors are a store's own; this number is no process set's
+
+
+class StoreHandle(Handle):
+    """A started call on a store. It cannot be cancelled."""
+
+    __slots__ = ("_counted",)
+
+    def __init__(self, context: Context, pointer: Optional[int], keep: object,
+                 finish: Callable[[], Any], call: Tuple[Optional[str], ctypes.c_int]) -> None:
+        super().__init__(context, pointer, keep, finish, call[0], _NO_SET)
+        self._counted = call[1]
+
+    @property
+    def counted(self) -> Optional[bool]:
+        """Does this push count? False: it was too late for its quorum. None while the call is in
+        flight, or if it failed."""
+        if not self.poll() or self._error is not None:
+            return None
+        return bool(self._counted.value)
+
+
+class _Tensor:
+    """What add() was given."""
+
+    __slots__ = ("encoded", "shape", "count", "dtype", "width", "numpy_dtype")
+
+    def __init__(self, encoded: bytes, first: Buffer) -> None:
+        self.encoded, self.shape, self.count = encoded, first.shape, first.count
+        self.dtype, self.width = first.dtype, first.width
+        self.numpy_dtype: Any = None
+
+
+class Store:
+    """Tensors at owners: servers (`tutti run --servers`), the workers themselves, or both. Every
+    worker opens it, adds the same tensors and closes it; pushes and pulls are each worker's own.
+
+        with job.store(policy="stale:3", update="sgd:lr=0.1") as store:
+            store.add("w", weights)                  # rank 0's first value counts
+            for batch in batches:
+                store.pull("w", out=weights)
+                store.push("w", gradient(weights, batch))
+                store.clock()                        # the iteration is over
+
+    `policy`: "bulk", "stale:S", "async", "quorum:K". `update`: "sum", "add", "sgd:lr=0.1",
+    "momentum:...", "adam:...". `codec`: "int8" and others, for fewer bytes. docs/servers.md has
+    all of them. Arrays are those that collectives take;
+    `start_*` forms return a handle at once. `context` None: the job that this process has
+    joined."""
+
+    def __init__(self, context: Optional[Context] = None, *, policy: str = "bulk",
+                 update: str = "sum", codec: Optional[str] = None) -> None:
+        self._pointer: Optional[int] = None
+        self._context = _only_context() if context is None else context
+        self._tensors: Dict[str, _Tensor] = {}
+        self._running: weakref.WeakSet[Handle] = weakref.WeakSet()
+        self.policy, self.update, self.codec = policy, update, codec
+        self._completed = 0
+        for what, text in (("policy", policy), ("update", update), ("codec", codec or "none")):
+            if not isinstance(text, str):
+                raise TypeError(f"{what} is a text such as 'stale:3', 'sgd:lr=0.1' or 'int8', not "
+                                f"a {type(text).__name__}")
+        config = c.StoreConfig(ctypes.sizeof(c.StoreConfig), policy.encode(), update.encode(),
+                               codec.encode() if codec else None)
+        slot = ctypes.c_void_p()
+        self._check(_function("tutti_store_open")(self._context._checked(), ctypes.byref(config),
+                                                  ctypes.byref(slot)))
+        self._pointer = slot.value
+
+    # ---- life ----
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if kind is None:  # else the other workers may never close it: the end of the job does
+            self.close()
+
+    @property
+    def is_open(self) -> bool:
+        """False once the store was closed, or the job was left."""
+        return self._pointer is not None and self._context.is_open
+
+    def close(self) -> None:
+        """Every worker calls it; returns when all that live have. Refused while a call on the
+        store is in flight. May be repeated."""
+        if not self.is_open:
+            self._pointer = None
+            return
+        running = [handle for handle in list(self._running) if not handle.poll()]
+        if running:
+            raise BadArgument(f"store: a call on '{running[0].name or 'its clock'}' is in flight; "
+                              "wait for it before the store is closed", -4, self._context.rank)
+        pointer, self._pointer = self._pointer, None  # gone, whatever is returned
+        self._check(_function("tutti_store_close")(pointer))
+
+    def _check(self, status: int, name: Optional[str] = None) -> None:
+        if status < 0:
+            raise self._context._error(status, name)
+
+    def _checked(self) -> int:
+        self._context._checked()
+        if self._pointer is None:
+            raise ShutDown("the store is closed; open another one", -10, self._context.rank)
+        return self._pointer
+
+    # ---- tensors ----
+
+    def add(self, name: str, first: Any) -> None:
+        """Add a tensor; every worker calls it, with the same count and type. Rank 0's `first` is
+        its value; with update "sum" its elements are not read."""
+        pointer, buffer, encoded = self._checked(), as_buffer(first), name.encode()
+        tensor = _Tensor(encoded, buffer)
+        if type(buffer.source).__module__ == "numpy":
+            tensor.numpy_dtype = _numpy_dtype(buffer)
+        status = _function("tutti_store_add")(pointer, encoded, buffer.address, buffer.count,
+                                              buffer.dtype)
+        self._check(status, name)
+        self._tensors[name] = tensor
+
+    def _tensor(self, name: str) -> _Tensor:
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise BadArgument(f"tensor '{name}' was not added to this store; call add() first",
+                              -4, self._context.rank, name) from None
+
+    def _matching(self, name: str, array: Any, what: str) -> Buffer:
+        tensor, buffer = self._tensor(name), as_buffer(array)
+        if (buffer.dtype, buffer.width) != (tensor.dtype, tensor.width):
+            raise BadArgument(f"{what} has another type than tensor '{name}' of the store", -4,
+                              self._context.rank, name)
+        if buffer.count != tensor.count:
+            raise BadArgument(f"{what} has {buffer.count // tensor.width} elements, tensor "
+                              f"'{name}' of the store has {tensor.count // tensor.width}", -4,
+                              self._context.rank, name)
+        return buffer
+
+    def _output(self, name: str, out: Any) -> Tuple[Buffer, Any]:
+        tensor = self._tensor(name)
+        if out is None:
+            if tensor.numpy_dtype is None:
+                raise BadArgument(f"give out= for '{name}'; only tensors that were added as NumPy "
+                                  "arrays get a new output", -4, self._context.rank, name)
+            import numpy
+
+            out = numpy.empty(tensor.shape, tensor.numpy_dtype)
+        buffer = self._matching(name, out, "out")
+        if not buffer.is_writable:
+            raise BadArgument("out is read-only", -4, self._context.rank, name)
+        return buffer, out
+
+    # ---- calls ----
+
+    def _start(self, verb: int, name: Optional[str], source: Optional[Buffer],
+               target: Optional[Buffer], options: Tuple[int, Any]) -> StoreHandle:
+        """`options`: the priority; the result, or None for what the call itself returns."""
+        pointer, (priority, result) = self._checked(), options
+        self._context.check_free(None, 0)
+        if not -32768 <= priority <= 32767:
+            raise BadArgument(f"priority {priority} is out of range; use -32768 to 32767", -4,
+                              self._context.rank, name)
+        counted, clock = ctypes.c_int(1), ctypes.c_uint64()
+        call = c.StoreCall()
+        call.struct_bytes, call.verb, call.priority = ctypes.sizeof(call), verb, priority
+        call.name = None if name is None else self._tensor(name).encoded
+        call.input = None if source is None else source.address
+        call.output = None if target is None else target.address
+        if verb == c.STORE_CLOCK:
+            call.clock_out = ctypes.pointer(clock)
+        elif verb != c.STORE_PULL:
+            call.counted_out = ctypes.pointer(counted)
+
+        def finish() -> Any:
+            if verb == c.STORE_CLOCK:
+                self._completed = max(self._completed, clock.value)
+                return clock.value
+            return bool(counted.value) if verb == c.STORE_PUSH else result
+
+        slot = ctypes.c_void_p()
+        self._check(_function("tutti_store_start")(pointer, ctypes.byref(call),
+                                                   ctypes.byref(slot)), name)
+        handle = StoreHandle(self._context, slot.value, (source, target, counted, clock), finish,
+                             (name, counted))
+        self._running.add(handle)
+        return handle
+
+    def start_push(self, name: str, values: Any, *, priority: int = 0) -> StoreHandle:
+        """Start a push of this worker's present iteration. Its result is True, or False if it was
+        too late for a quorum. Larger priorities go first."""
+        source = self._matching(name, values, "the array")
+        return self._start(c.STORE_PUSH, name, source, None, (priority, None))
+
+    def start_pull(self, name: str, out: Any = None, *, priority: int = 0) -> StoreHandle:
+        """Start a pull; its result is `out`, or a new NumPy array."""
+        target, out = self._output(name, out)
+        return self._start(c.STORE_PULL, name, None, target, (priority, out))
+
+    def start_push_pull(self, name: str, values: Any, out: Any = None, *, priority: int = 0
+                        ) -> StoreHandle:
+        """Start a push whose answer is the value with the push in it; its result is `out`, which
+        may be `values`, or a new NumPy array."""
+        source = self._matching(name, values, "the array")
+        target, out = self._output(name, out)
+        return self._start(c.STORE_PUSH_PULL, name, source, target, (priority, out))
+
+    def start_clock(self) -> StoreHandle:
+        """Start the end of this worker's iteration; its result is how many it has completed."""
+        return self._start(c.STORE_CLOCK, None, None, None, (0, None))
+
+    def _refuse_under_quorum(self, name: str, what: str) -> None:
+        if self.policy.startswith("quorum:"):
+            raise BadArgument(f"under policy quorum a push ends with its iteration, so {what} "
+                              f"would wait forever; call start_{what}, then clock, then wait for "
+                              "it", -4, self._context.rank, name)
+
+    def push(self, name: str, values: Any, *, priority: int = 0) -> None:
+        """Returns when all owners have applied it; under bulk that is when all workers have
+        pushed. Refused under a quorum."""
+        self._refuse_under_quorum(name, "push")
+        self.start_push(name, values, priority=priority).wait()
+
+    def pull(self, name: str, out: Any = None, *, priority: int = 0) -> Any:
+        """The value, in `out` or in a new NumPy array."""
+        return self.start_pull(name, out, priority=priority).wait()
+
+    def push_pull(self, name: str, values: Any, out: Any = None, *, priority: int = 0) -> Any:
+        """The value with this push in it, in one round trip. Refused under a quorum."""
+        self._refuse_under_quorum(name, "push_pull")
+        return self.start_push_pull(name, values, out, priority=priority).wait()
+
+    def clock(self) -> int:
+        """This worker's iteration is over; returns when its next one may start. The result is how
+        many it has completed."""
+        completed: int = self.start_clock().wait()
+        return completed
+
+    @property
+    def completed(self) -> int:
+        """How many iterations this worker has completed."""
+        return self._completed
+
+    def set(self, option: str, value: float, from_clock: Optional[int] = None) -> None:
+        """One worker calls it: an option of the update, such as "lr", has this value for pushes of
+        iterations from `from_clock` on; None: as soon as possible."""
+        clock = c.STORE_NOW if from_clock is None else from_clock
+        self._check(_function("tutti_store_set")(self._checked(), option.encode(), value, clock))
+
+    def count(self) -> Dict[str, Any]:
+        """What has happened on the store: tutti_store_counts of tutti/store.h, by the names of its
+        fields. "staleness" is a list of 64 counts."""
+        counts = c.StoreCounts(ctypes.sizeof(c.StoreCounts))
+        self._check(_function("tutti_store_count")(self._checked(), ctypes.byref(counts)))
+        found = {name: getattr(counts, name) for name, _ in counts._fields_[1:]}
+        found["staleness"] = list(counts.staleness)
+        return found
+
+
+def _function(name: str) -> Any:
+    function = getattr(c.library, name)
+    if function is None:
+        raise Unsupported(f"the C library {c.library._name} has no {name}; install a newer one")
+    return function
+
+
+def _only_context() -> Context:
+    """The job that this process has joined."""
+    found = [context for context in last_words.joined() if context.is_open]
+    if len(found) != 1:
+        raise BadArgument("this process has joined no job; call tutti.init() first" if not found
+                          else f"this process has joined {len(found)} jobs; give context=")
+    return found[0]
+
+
+__all__ = ["Store", "StoreHandle"]
