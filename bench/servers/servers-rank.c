@@ -10,8 +10,9 @@
  *                             run it, by the store, by priority; or by servers that sum whole
  *                             tensors as they arrive: the last SERVERS ranks. Answer: nanoseconds
  *   policy STEPS SEED BASE_US EXP_US SLOW_RANK SLOW_US STALENESS QUORUM
- *                             iterations of slept computation. Answer: nanoseconds, reads, reads
- *                             that break the bound, mean staleness of pushes, oldest push missing
+ *                             iterations of slept computation. Answer: iterations a second, reads,
+ *                             reads that break the bound, mean staleness of pushes, oldest push
+ * missing
  */
 #include <math.h>
 
@@ -272,7 +273,9 @@ static void steps_run(servers_rank *self, step_table *table, const char *words)
 
 /* ---- policies ---- */
 
-enum { ELEMENTS = 4096, GRAIN = 16 }; /* 16 elements are 64 bytes, of which no part has half */
+/* Short tensors, so that wake-ups of so many processes do not weigh beside the computation. Each is
+ * one part, and which owner has it follows from its name. */
+enum { TENSORS = 2, ELEMENTS = 256 };
 
 typedef struct policy_run {
     int steps;
@@ -284,15 +287,16 @@ typedef struct policy_run {
     double stale_sum;
     uint64_t stale_count;
     int64_t age_most; /* of the oldest push of another worker that a read lacked */
-    float *values, *push, *result;
+    float *values[TENSORS], *push, *result[TENSORS];
     uint64_t elements;
-    char name[32];
+    char names[TENSORS][32];
+    double begin_ns, end_ns; /* of the middle half of the iterations */
+    uint64_t begin_clock, end_clock;
 } policy_run;
 
-static double sum_of(const policy_run *run, const float *values, uint32_t size)
+static double sum_of(const float *values, uint32_t size)
 {
     double sum = 0;
-    (void)run;
     for (uint32_t i = 0; i < size; i++) {
         sum += (double)values[i];
     }
@@ -301,15 +305,16 @@ static double sum_of(const policy_run *run, const float *values, uint32_t size)
 
 /* Element i counts the pushes of worker i mod P. A read at clock c has all pushes of iterations
  * below c - S, all own ones, and none that its worker may not have made yet. */
-static void judge(servers_rank *self, policy_run *run, uint64_t clock, uint64_t own)
+static void judge(servers_rank *self, policy_run *run, uint32_t tensor, uint64_t clock,
+                  uint64_t own)
 {
     const uint32_t size = self->size;
     const double bound = run->staleness < 0 ? 0 : (double)clock - run->staleness;
     bool is_kept = true;
     for (uint64_t i = 0; i + size <= run->elements; i += size) {
-        const float *at = run->values + i;
+        const float *at = run->values[tensor] + i;
         if (run->quorum > 0) {
-            is_kept = is_kept && sum_of(run, at, size) >= (double)clock * run->quorum;
+            is_kept = is_kept && sum_of(at, size) >= (double)clock * run->quorum;
             continue;
         }
         for (uint32_t worker = 0; worker < size; worker++) {
@@ -333,34 +338,74 @@ static double computation_us(servers_rank *self, const policy_run *run)
     return run->base_us - run->exp_us * log(servers_unit(&self->random));
 }
 
-static void iterate(servers_rank *self, policy_run *run)
+static tutti_handle *call_start(servers_rank *self, policy_run *run, uint32_t tensor, int *counted)
 {
-    uint64_t clock = 0, own = 0;
-    while (clock < (uint64_t)run->steps) {
-        tutti_store_call call = TUTTI_STORE_CALL_INIT;
-        int counted = 1;
-        call.name = run->name;
-        call.verb = TUTTI_STORE_PULL;
-        call.output = run->values;
-        servers_finish(self, servers_start(self, call), "pull");
-        judge(self, run, clock, own);
-        servers_present(self);
-        servers_compute(self, computation_us(self, run));
-        call.verb = TUTTI_STORE_PUSH_PULL;
-        call.input = run->push;
-        call.output = run->result;
-        call.counted_out = &counted;
-        tutti_handle *pushed = servers_start(self, call);
-        tutti_store_call tick = TUTTI_STORE_CALL_INIT;
-        tick.verb = TUTTI_STORE_CLOCK;
-        tick.clock_out = &clock;
-        servers_finish(self, servers_start(self, tick), "clock");
-        servers_finish(self, pushed, "push");
-        own += (uint64_t)counted;
-        servers_present(self);
+    tutti_store_call call = TUTTI_STORE_CALL_INIT;
+    call.name = run->names[tensor];
+    call.verb = counted != NULL ? TUTTI_STORE_PUSH_PULL : TUTTI_STORE_PULL;
+    call.input = run->push;
+    call.output = counted != NULL ? run->result[tensor] : run->values[tensor];
+    call.counted_out = counted;
+    return servers_start(self, call);
+}
+
+static void pull_all(servers_rank *self, policy_run *run, uint64_t clock, uint64_t own)
+{
+    tutti_handle *handles[TENSORS];
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        handles[i] = call_start(self, run, i, NULL);
+    }
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        servers_finish(self, handles[i], "pull");
+        judge(self, run, i, clock, own);
+    }
+}
+
+/* One iteration; returns the clock after it. */
+static uint64_t iterate(servers_rank *self, policy_run *run, uint64_t clock, uint64_t *own)
+{
+    tutti_handle *handles[TENSORS];
+    tutti_store_call tick = TUTTI_STORE_CALL_INIT;
+    int counted[TENSORS];
+    pull_all(self, run, clock, *own);
+    servers_present(self);
+    servers_compute(self, computation_us(self, run));
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        counted[i] = 1;
+        handles[i] = call_start(self, run, i, &counted[i]);
+    }
+    tick.verb = TUTTI_STORE_CLOCK;
+    tick.clock_out = &clock;
+    tutti_handle *ticked = servers_start(self, tick);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        servers_finish(self, handles[i], "push");
         run->stale_sum +=
-            sum_of(run, run->result, self->size) - 1 - sum_of(run, run->values, self->size);
+            sum_of(run->result[i], self->size) - 1 - sum_of(run->values[i], self->size);
         run->stale_count++;
+    }
+    servers_finish(self, ticked, "clock");
+    servers_present(self);
+    *own += (uint64_t)counted[0];
+    run->broken += counted[0] == counted[TENSORS - 1] ? 0 : 1;
+    return clock;
+}
+
+/* The rate is that of the middle half: a worker ahead of the others gains nothing by where it
+ * began. */
+static void policy_iterate(servers_rank *self, policy_run *run)
+{
+    const uint64_t steps = (uint64_t)run->steps;
+    uint64_t clock = 0, own = 0;
+    while (clock < steps) {
+        clock = iterate(self, run, clock, &own);
+        if (run->begin_clock == 0 && clock >= steps / 4) {
+            run->begin_clock = clock;
+            run->begin_ns = self->clock_ns;
+        }
+        if (run->end_clock == 0 && clock >= steps - steps / 4) {
+            run->end_clock = clock;
+            run->end_ns = self->clock_ns;
+        }
     }
 }
 
@@ -372,26 +417,33 @@ static void policy_do(servers_rank *self, const char *words)
                &run.exp_us, &run.slow_rank, &run.slow_us, &run.staleness, &run.quorum) != 8) {
         rank_die(self->context, words);
     }
+    const size_t bytes = run.elements * sizeof(float);
     self->random = seed * 1000 + self->rank;
-    run.values = servers_memory(run.elements * sizeof(float));
-    run.push = servers_memory(run.elements * sizeof(float));
-    run.result = servers_memory(run.elements * sizeof(float));
-    (void)snprintf(run.name, sizeof(run.name), "counts%u", self->serial++);
-    rank_must(self->context,
-              tutti_store_add(self->store, run.name, run.values, run.elements, TUTTI_F32), "add");
+    run.push = servers_memory(bytes);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        run.values[i] = servers_memory(bytes);
+        run.result[i] = servers_memory(bytes);
+        (void)snprintf(run.names[i], sizeof(run.names[i]), "counts%u.%u", self->serial, i);
+        rank_must(
+            self->context,
+            tutti_store_add(self->store, run.names[i], run.values[i], run.elements, TUTTI_F32),
+            "add");
+    }
+    self->serial++;
     for (uint64_t i = self->rank; i < run.elements; i += self->size) {
         run.push[i] = 1;
     }
     servers_meet(self);
-    const double begin_ns = self->clock_ns;
-    iterate(self, &run);
-    servers_present(self);
-    fprintf(self->line.answers, "%.0f %llu %llu %.3f %lld\n", self->clock_ns - begin_ns,
+    policy_iterate(self, &run);
+    fprintf(self->line.answers, "%.4f %llu %llu %.3f %lld\n",
+            (double)(run.end_clock - run.begin_clock) / (run.end_ns - run.begin_ns) * 1e9,
             (unsigned long long)run.reads, (unsigned long long)run.broken,
             run.stale_sum / (double)run.stale_count, (long long)run.age_most);
-    free(run.values);
+    for (uint32_t i = 0; i < TENSORS; i++) {
+        free(run.values[i]);
+        free(run.result[i]);
+    }
     free(run.push);
-    free(run.result);
 }
 
 /* ---- lines ---- */

@@ -13,7 +13,7 @@ from bench.schedule.cores import Watch
 from bench.servers.ranks import Job
 
 WORKERS, MBIT = 4, 200
-BURST = "32kb"
+BURST = "256kb"  # longer than a packet of the kernel's: else the shaper cuts them, on our cores
 
 
 def bound_us(servers, length):
@@ -28,7 +28,7 @@ def gain(servers):
 
 def run(bench):
     counts = (0, 2, 4) if bench.quick else range(WORKERS + 1)
-    lengths = [16 * MB] if bench.quick else [16 * MB, 64 * MB]
+    lengths = [8 * MB] if bench.quick else [32 * MB]
     for servers in counts:
         with namespaces.Hosts(WORKERS + servers, bench.folder, rate=f"{MBIT}mbit", burst=BURST,
                               congestion=bench.options.congestion) as hosts, \
@@ -47,6 +47,8 @@ def run(bench):
 
 def case(bench, servers, ways, length):
     rounds = 2 if bench.quick else 5
+    if not bench.quick:
+        Watch.calm()
     times, watch = {name: [] for name in ways}, Watch()
     for turn in range(rounds):
         for name in in_turn(list(ways), turn):
