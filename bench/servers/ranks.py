@@ -9,9 +9,9 @@ class Job(jobs.Job):
     """Workers first, then servers; a host each, or all of them here. Those of `job.processes` are
     in the order of ranks."""
 
-    def __init__(self, name, workers, servers, folder):
+    def __init__(self, name, workers, servers, folder, program="bench-servers-rank"):
         super().__init__(name, workers, folder)
-        self.servers = servers
+        self.servers, self.program = servers, tree.BIN / program
 
     def begin(self, hosts=None, **settings):
         address = hosts.addresses[0] if hosts else "127.0.0.1"
@@ -26,8 +26,7 @@ class Job(jobs.Job):
             if hosts:
                 own["TUTTI_HOSTID"] = hosts.names[rank]
                 place = namespaces.inside(hosts.names[rank])
-            command = ([tree.BIN / "bench-servers-rank"] if rank < self.size
-                       else [tree.TUTTI, "server"])
+            command = ([self.program] if rank < self.size else [tree.TUTTI, "server"])
             self.start([*place, *command], **own, **settings)
         self.meet()
         return self

@@ -448,25 +448,13 @@ static void policy_do(servers_rank *self, const char *words)
 
 /* ---- lines ---- */
 
-static void store_open(servers_rank *self, const char *policy, const char *update)
-{
-    tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
-    if (self->store != NULL) {
-        rank_must(self->context, tutti_store_close(self->store), "close");
-    }
-    config.policy = policy;
-    config.update = update;
-    rank_must(self->context, tutti_store_open(self->context, &config, &self->store), "open");
-    fprintf(self->line.answers, "0\n");
-}
-
 static void obey(servers_rank *self, step_table *table, char *line)
 {
     char one[512], two[128];
     unsigned long long bytes;
     int count;
     if (sscanf(line, "store %127s %127s", one, two) == 2) {
-        store_open(self, one, two);
+        servers_store_open(self, one, two);
     } else if (sscanf(line, "sum %llu %d", &bytes, &count) == 2) {
         sum_run(self, true, bytes, count);
     } else if (sscanf(line, "allreduce %llu %d", &bytes, &count) == 2) {
@@ -489,15 +477,10 @@ int main(void)
     servers_rank self = {.store = NULL};
     step_table *table = servers_memory(sizeof(*table));
     char line[640];
-    self.context = rank_join(&self.line);
-    self.rank = (uint32_t)tutti_rank(self.context);
-    self.size = (uint32_t)tutti_size(self.context);
+    servers_join(&self);
     while (fgets(line, sizeof(line), self.line.commands) != NULL) {
         obey(&self, table, line);
     }
-    if (self.store != NULL) {
-        (void)tutti_store_close(self.store);
-    }
     free(table);
-    return tutti_shutdown(self.context) == TUTTI_OK ? 0 : 1;
+    return servers_leave(&self);
 }

@@ -82,5 +82,33 @@ static inline double servers_unit(uint64_t *state)
     return ((double)(servers_random(state) >> 11) + 1) / 9007199254740992.0;
 }
 
-/* servers-rank.c is one program: these are its parts. */
+/* Close the store, if there is one, and open another; answers the line. */
+static inline void servers_store_open(servers_rank *self, const char *policy, const char *update)
+{
+    tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
+    if (self->store != NULL) {
+        rank_must(self->context, tutti_store_close(self->store), "close");
+    }
+    config.policy = policy;
+    config.update = update;
+    rank_must(self->context, tutti_store_open(self->context, &config, &self->store), "open");
+    fprintf(self->line.answers, "0\n");
+}
+
+static inline void servers_join(servers_rank *self)
+{
+    self->context = rank_join(&self->line);
+    self->rank = (uint32_t)tutti_rank(self->context);
+    self->size = (uint32_t)tutti_size(self->context);
+}
+
+/* The exit code of the program. */
+static inline int servers_leave(servers_rank *self)
+{
+    if (self->store != NULL) {
+        (void)tutti_store_close(self->store);
+    }
+    return tutti_shutdown(self->context) == TUTTI_OK ? 0 : 1;
+}
+
 #endif
