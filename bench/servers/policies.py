@@ -2,8 +2,8 @@
 """Policies: 8 workers and 2 servers here, computation slept; every read is judged.
 
 Elements of the tensor count the pushes of each worker, so a read shows what it contains. A rate is
-that of the middle half of the iterations, mean of the workers. Staleness of a push is the number of others that
-were applied between its read and itself."""
+that of the middle half of the iterations, mean of the workers. Staleness of a push is the number
+of others that were applied between its read and itself."""
 import contextlib
 import os
 import random
