@@ -39,7 +39,7 @@ void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const
     tell_failure(sync, store->id, 0, status, store->error);
 }
 
-static void fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, const tt_text *text)
+void tt_owner_fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, const tt_text *text)
 {
     if (key->status < 0) {
         return;
@@ -288,7 +288,7 @@ static void key_begin(tt_sync *sync, tt_owner_key *key)
     tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
     tt_text_add(&text, " for %u workers; start more servers, or fewer workers",
                 sync->roles.workers);
-    fail_key(sync, key, TT_ERR_NO_MEMORY, &text);
+    tt_owner_fail_key(sync, key, TT_ERR_NO_MEMORY, &text);
 }
 
 /* Worker 0 has the first values; without it there are none. */
@@ -303,7 +303,7 @@ static void check_first(tt_sync *sync, tt_owner_key *key)
         tt_sync_add_peer(sync, &text, 0);
         tt_text_add(&text, " is gone, and had not sent the first value of tensor ");
         tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
-        fail_key(sync, key, TT_ERR_PEER_DOWN, &text);
+        tt_owner_fail_key(sync, key, TT_ERR_PEER_DOWN, &text);
     }
 }
 
@@ -335,7 +335,7 @@ static void compare_claims(tt_sync *sync, tt_owner_key *key, uint32_t worker,
         tt_text_add(&text, " and ");
         tt_text_add_quoted(&text, name, TT_SYNC_NAME_BYTES);
         tt_text_add(&text, " have the same hash; rename one");
-        fail_key(sync, key, TT_ERR_BAD_ARGUMENT, &text);
+        tt_owner_fail_key(sync, key, TT_ERR_BAD_ARGUMENT, &text);
     } else if (memcmp(claim, &key->claim, sizeof(*claim)) != 0) {
         tt_text_add(&text, "tensor ");
         tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
@@ -343,7 +343,7 @@ static void compare_claims(tt_sync *sync, tt_owner_key *key, uint32_t worker,
         tell_claim(&text, key->claim_from, &key->claim);
         tt_text_add(&text, ", ");
         tell_claim(&text, worker, claim);
-        fail_key(sync, key, TT_ERR_MISMATCH, &text);
+        tt_owner_fail_key(sync, key, TT_ERR_MISMATCH, &text);
     }
 }
 
@@ -492,6 +492,7 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
                     tt_owner_part_worker_out(sync, &key->parts[k], worker);
                 }
             }
+            tt_owner_adopted_worker_out(sync, key, worker);
             tell_added(sync, key);
         }
     }
@@ -526,6 +527,10 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
                         const void *payload)
 {
     tt_owner_key *key = key_find(store, head->op);
+    if (head->kind == TT_SYNC_ADOPT && key != NULL && key->status >= 0) {
+        tt_owner_adopt(sync, key, worker, head);
+        return NULL;
+    }
     tt_owner_part *part =
         key != NULL && key->status >= 0 ? tt_owner_find_part(key, head->lane) : NULL;
     if (part == NULL) {
@@ -579,6 +584,7 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_FIRST:
     case TT_SYNC_PUSH:
     case TT_SYNC_PULL:
+    case TT_SYNC_ADOPT:
         return part_frame(sync, store, worker, head, payload);
     default:
         return NULL;

@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "platform/platform.h"
 #include "sync/clock.h"
+#include "sync/split.h"
 #include "sync/sync.h"
 #include "sync/sync_policy.h"
 #include "sync/sync_wire.h"
@@ -47,6 +48,7 @@ typedef struct tt_slot {
     bool is_uncounted;    /* consumed, but not applied: it was too late */
     bool is_pulled;       /* a pull waits, in store->pulls */
     bool is_lent[2];      /* a send has this version */
+    bool is_declared;     /* of a part that is adopted: ADOPT has arrived */
     uint64_t pushes;      /* of this worker that have arrived */
     uint64_t consumed;    /* of them */
     uint64_t clock;       /* of the push in it */
@@ -71,6 +73,7 @@ struct tt_owner_part {
     bool is_valid;          /* it has a value */
     bool is_first_arriving; /* the first value is */
     bool is_summing;
+    bool is_adopting;     /* not every worker has declared what it has of it */
     uint32_t lent[2];     /* sends per version */
     uint32_t full;        /* slots that are FULL */
     uint32_t chosen;      /* slots that are CHOSEN */
@@ -93,6 +96,8 @@ struct tt_owner_key {
     tt_status status;     /* negative: it has failed */
     tt_owner_part *parts; /* own ones */
     uint32_t part_count;
+    tt_owner_part **adopted; /* [adopted_capacity] from owners that are gone, ascending */
+    uint32_t adopted_count, adopted_capacity;
     char error[TT_SYNC_TEXT_BYTES];
     char name[TT_SYNC_NAME_BYTES];
 };
@@ -166,6 +171,20 @@ void tt_owner_release_all(tt_sync *sync);
 tt_owner_part *tt_owner_find_part(tt_owner_key *key, uint32_t number);
 tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key);
 void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key);
+/* A part in the caller's memory; one that was not made has no memory. */
+tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
+                             const tt_split_part *place, uint32_t number);
+void tt_owner_part_release(tt_sync *sync, tt_owner_part *part);
+/* To all workers: the tensor has failed. */
+void tt_owner_fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, const tt_text *text);
+
+/* store_adopt.c */
+/* ADOPT: a worker says what it has of a part whose owner is gone. */
+void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_head *head);
+tt_owner_part *tt_owner_find_adopted(const tt_owner_key *key, uint32_t number);
+void tt_owner_adopted_worker_out(tt_sync *sync, tt_owner_key *key, uint32_t worker);
+void tt_owner_release_adopted(tt_sync *sync, tt_owner_key *key);
+
 /* The part has something to do. */
 void tt_owner_due(tt_sync *sync, tt_owner_part *part);
 void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part,

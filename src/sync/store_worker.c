@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "kernel/hash64.h"
 #include "sync/sync_internal.h"
 
@@ -38,13 +39,10 @@ static void end(tt_sync *sync, tt_sync_request *request, tt_status status, const
     TT_ASSERT(sync->pending > 0 && request->lent == 0);
     sync->pending--;
     request->status = status;
-    (void)strncpy(request->error, status < 0 ? text : "", sizeof(request->error) - 1);
+    if (text != request->error) {
+        (void)strncpy(request->error, status < 0 ? text : "", sizeof(request->error) - 1);
+    }
     request->finished(request);
-}
-
-static bool is_push(const tt_sync_request *request)
-{
-    return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
 }
 
 /* ---- requests on a tensor ---- */
@@ -66,20 +64,18 @@ static uint16_t stage_of(int32_t urgency)
     return (uint16_t)(int16_t)kept;
 }
 
-static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
+void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
     tt_worker_part *part = &key->parts[number];
-    const bool has_payload = is_push(request) || request->is_first;
+    const bool has_payload = tt_worker_is_push(request) || request->is_first;
     tt_head head = part_head(key,
-                             request->is_first  ? TT_SYNC_FIRST
-                             : is_push(request) ? TT_SYNC_PUSH
-                                                : TT_SYNC_PULL,
+                             request->is_first            ? TT_SYNC_FIRST
+                             : tt_worker_is_push(request) ? TT_SYNC_PUSH
+                                                          : TT_SYNC_PULL,
                              number);
-    part->is_awaited = true;
-    head.descriptor = ++part->asked;
-    if (is_push(request)) {
-        part->pushes++;
+    head.descriptor = part->asked;
+    if (tt_worker_is_push(request)) {
         key->store->pushes[part->place.owner]++;
     }
     head.argument = part->pushes;
@@ -95,6 +91,17 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
     if (status == TT_IN_PROGRESS) {
         part->is_lent = true;
         request->lent++;
+    }
+}
+
+static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_worker_part *part = &key->parts[number];
+    part->is_awaited = true;
+    part->asked++;
+    part->pushes += tt_worker_is_push(key->queue.first) ? 1 : 0;
+    if (!tt_worker_is_held(sync, key, number)) {
+        tt_worker_transmit(sync, key, number);
     }
 }
 
@@ -114,7 +121,7 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
     tt_sync_request *request = key->queue.first;
     const uint32_t first = first_part(sync, key);
     request->open = key->part_count;
-    if (is_push(request)) {
+    if (tt_worker_is_push(request)) {
         TT_ASSERT(key->store->unsent > 0);
         key->store->unsent--;
     }
@@ -131,7 +138,11 @@ static void send_claim(tt_sync *sync, tt_worker_key *key)
     const tt_head head = {.kind = TT_SYNC_ADD, .set = key->store->id, .op = key->id};
     memcpy(bytes, &claim, sizeof(claim));
     memcpy(bytes + sizeof(claim), key->name, length);
-    key->queue.first->open = sync->split.owners;
+    key->queue.first->open = 0;
+    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
+        key->is_told[owner] = sync->is_gone[tt_split_rank(&sync->split, owner)];
+        key->queue.first->open += key->is_told[owner] ? 0 : 1;
+    }
     for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
         (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, bytes,
                                 (uint32_t)(sizeof(claim) + length));
@@ -159,6 +170,7 @@ static void settle(tt_sync *sync, tt_worker_key *key)
     const bool is_new = request->verb == TT_STORE_ADD && !request->is_first;
     if (is_new) {
         key->is_added = true;
+        tt_worker_offer(sync, key);
     }
     if (is_new && request->input != NULL && sync->roles.rank == 0 &&
         !key->store->update.update->is_sum) {
@@ -171,7 +183,12 @@ static void settle(tt_sync *sync, tt_worker_key *key)
         begin(sync, key);
     }
     clocks_step(sync, key->store);
-    end(sync, request, TT_OK, "");
+    end(sync, request, request->lost, request->lost < 0 ? request->error : "");
+}
+
+void tt_worker_settle(tt_sync *sync, tt_worker_key *key)
+{
+    settle(sync, key);
 }
 
 /* Take back what sends and arrivals have of the request at the front. */
@@ -207,14 +224,14 @@ static void fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, const 
     key->status = status;
     (void)strncpy(key->error, text, sizeof(key->error) - 1);
     if (key->queue.first != NULL) {
-        if (is_push(key->queue.first)) {
+        if (tt_worker_is_push(key->queue.first)) {
             key->store->unsent++; /* as if it had not been sent: all are taken off below */
         }
         withdraw(sync, key);
     }
     while (key->queue.first != NULL) {
         tt_sync_request *request = queue_pop(&key->queue);
-        if (is_push(request)) {
+        if (tt_worker_is_push(request)) {
             key->store->unsent--;
         }
         end(sync, request, status, key->error);
@@ -297,6 +314,24 @@ static void life_begin(tt_sync *sync, tt_worker_store *store)
     }
     if (sync->stores[head.set] == store) {
         life_settle(sync, store); /* owners may all be gone */
+    }
+}
+
+void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store)
+{
+    life_settle(sync, store);
+}
+
+void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store)
+{
+    const uint32_t keeper = tt_sync_keeper(sync);
+    const tt_head head = {.kind = TT_SYNC_CLOCK,
+                          .flags = TT_SYNC_FLAG_ANSWER,
+                          .set = store->id,
+                          .round = (uint32_t)store->clock,
+                          .argument = store->pushes[keeper]};
+    if (store->has_clocked) {
+        tt_sync_signal(sync, tt_split_rank(&sync->split, keeper), head);
     }
 }
 
@@ -420,6 +455,7 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
         refuse(sync, request, status, why.bytes);
         return;
     }
+    tt_worker_move_new(sync, key);
     queue_push(&key->queue, request);
     begin(sync, key);
 }
@@ -440,7 +476,7 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
         return;
     }
     queue_push(&key->queue, request);
-    if (is_push(request)) {
+    if (tt_worker_is_push(request)) {
         store->unsent++;
     }
     if (key->queue.first == request) {
@@ -474,6 +510,7 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
     sync->pending++;
     request->open = request->lent = 0;
     request->is_first = request->is_uncounted = false;
+    request->lost = TT_OK;
     if (request->verb == TT_STORE_OPEN) {
         open_store(sync, request);
     } else if (store == NULL) {
@@ -513,7 +550,7 @@ void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text)
 
 /* ---- frames ---- */
 
-static void part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
+void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
     TT_ASSERT(request != NULL && request->open > 0);
@@ -541,7 +578,7 @@ static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
     if (part->place.bytes > 0) {
         memcpy(room, payload, part->place.bytes);
     }
-    part_done(sync, key, head->lane);
+    tt_worker_part_done(sync, key, head->lane);
     return NULL;
 }
 
@@ -549,7 +586,7 @@ void tt_worker_payload(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     TT_ASSERT(number < key->part_count && key->parts[number].is_arriving);
     key->parts[number].is_arriving = false;
-    part_done(sync, key, number);
+    tt_worker_part_done(sync, key, number);
 }
 
 static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
@@ -562,8 +599,10 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     }
     const tt_worker_part *part = &key->parts[head->lane];
     const tt_sync_request *request = key->queue.first;
-    const bool is_answer = part->is_awaited && head->descriptor == part->asked &&
-                           peer == tt_split_rank(&sync->split, part->place.owner);
+    const bool is_answer =
+        part->is_awaited && head->descriptor == part->asked &&
+        ((!part->is_moving && peer == tt_split_rank(&sync->split, part->place.owner)) ||
+         TT_PLANT(PUSH_ANSWERED_BY_THE_DEAD));
     if (!is_answer) {
         return NULL; /* a second copy */
     }
@@ -572,7 +611,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
         return value_frame(sync, key, head, payload);
     }
     if (request->verb == TT_STORE_PUSH || request->is_first) {
-        part_done(sync, key, head->lane);
+        tt_worker_part_done(sync, key, head->lane);
     }
     return NULL;
 }
@@ -653,6 +692,9 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
     case TT_SYNC_TAKEN:
     case TT_SYNC_VALUE:
         return part_frame(sync, store, peer, head, payload);
+    case TT_SYNC_ADOPTED:
+        tt_worker_adopted(sync, store, peer, head);
+        return NULL;
     case TT_SYNC_MIN:
         min_frame(sync, store, head);
         return NULL;
@@ -694,7 +736,9 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
     }
     for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
         tt_worker_store *store = sync->stores[i];
-        if (store != NULL) {
+        if (store != NULL && tt_worker_can_move(sync, store, peer)) {
+            tt_worker_move(sync, store, peer);
+        } else if (store != NULL) {
             if (store->status >= 0) {
                 tell_workers(sync, i, status, text.bytes);
             }

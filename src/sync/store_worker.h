@@ -35,6 +35,11 @@ typedef struct tt_worker_part {
     bool is_awaited;  /* by the request at the front of the queue */
     bool is_lent;     /* a send has the request's input */
     bool is_arriving; /* its value is */
+    bool is_moving;   /* its owner is gone; the next one has not adopted it yet */
+    bool is_offered;  /* ADOPT was sent to that one */
+    uint32_t home;    /* its first owner */
+    uint32_t dead;    /* the rank that owned it last */
+    uint64_t lost;    /* sums up to this one are lost with that rank; 0: none */
 } tt_worker_part;
 
 struct tt_worker_key {
@@ -87,5 +92,33 @@ void tt_worker_sent(tt_sync *sync, uint64_t token);
 /* A peer that may own parts is gone, `why` says how; or, NULL, has left. */
 void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why);
 void tt_worker_release_all(tt_sync *sync);
+
+/* ---- between the files of the worker's side ---- */
+
+/* The front request's frame for a part, which has its numbers; again if its owner is a new one. */
+void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number);
+/* The front request has what it wants of a part, or cannot get it. */
+void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number);
+void tt_worker_settle(tt_sync *sync, tt_worker_key *key);
+void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
+/* To the keeper: may the next iteration start? */
+void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store);
+static inline bool tt_worker_is_push(const tt_sync_request *request)
+{
+    return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
+}
+
+/* store_move.c */
+/* Can the store go on without this peer? */
+bool tt_worker_can_move(const tt_sync *sync, const tt_worker_store *store, uint32_t peer);
+/* An owner of the store is gone: its parts move to others. */
+void tt_worker_move(tt_sync *sync, tt_worker_store *store, uint32_t peer);
+/* The parts of a new tensor whose first owners are gone. */
+void tt_worker_move_new(tt_sync *sync, tt_worker_key *key);
+/* The tensor was added at all owners: send ADOPT for its parts that move. */
+void tt_worker_offer(tt_sync *sync, tt_worker_key *key);
+/* The front request wants a part that moves, or a sum of it that is lost; then it is not sent. */
+bool tt_worker_is_held(tt_sync *sync, tt_worker_key *key, uint32_t number);
+void tt_worker_adopted(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head);
 
 #endif

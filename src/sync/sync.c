@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "sync/sync_internal.h"
 
 static bool is_server(const tt_sync *sync, uint32_t rank)
@@ -154,9 +155,43 @@ tt_status tt_sync_grow(tt_sync *sync, void ***array, uint32_t count, uint32_t *c
 
 /* ---- upcalls ---- */
 
+static void take_out(tt_sync *sync, uint32_t peer, const char *why);
+
+/* A peer has lost a server, so this rank gives it up, too: all must agree on who owns what. */
+static void gone_frame(tt_sync *sync, uint32_t peer, const tt_head *head)
+{
+    tt_text why = {0};
+    if (head->argument >= tt_sync_processes(sync) || head->argument < sync->roles.workers ||
+        head->argument == sync->roles.rank) {
+        return;
+    }
+    const uint32_t lost = (uint32_t)head->argument;
+    if (sync->arriving[lost].key != NULL && !sync->is_gone[lost]) {
+        sync->platform->ops->discard(sync->platform, lost); /* it may be sending still */
+    }
+    tt_text_add(&why, "rank %u has lost it", peer);
+    take_out(sync, lost, why.bytes);
+}
+
+/* A server is gone. Its links may be down here and not there. */
+static void tell_gone(tt_sync *sync, uint32_t peer)
+{
+    const tt_head head = {.kind = TT_SYNC_GONE, .argument = peer};
+    for (uint32_t i = 0; i < tt_sync_processes(sync); i++) {
+        if (i != sync->roles.rank && !sync->is_gone[i]) {
+            tt_sync_signal(sync, i, head);
+        }
+    }
+}
+
 static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
 {
-    if (head->epoch != sync->roles.epoch || sync->is_gone[peer]) {
+    if (head->epoch != sync->roles.epoch ||
+        (sync->is_gone[peer] && !TT_PLANT(PUSH_ANSWERED_BY_THE_DEAD))) {
+        return NULL;
+    }
+    if (head->kind == TT_SYNC_GONE) {
+        gone_frame(sync, peer, head);
         return NULL;
     }
     if (head->kind < TT_SYNC_OPENED) {
@@ -257,6 +292,8 @@ static void take_out(tt_sync *sync, uint32_t peer, const char *why)
         TT_ASSERT(sync->workers_left > 0);
         sync->workers_left--;
         tt_owner_worker_out(sync, peer, why);
+    } else if (why != NULL) {
+        tell_gone(sync, peer);
     }
     tt_worker_peer_out(sync, peer, why);
     sync->arriving[peer] = (tt_arriving){.part = NULL};

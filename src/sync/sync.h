@@ -23,6 +23,9 @@
  *  (7) Every request ends exactly once; after that nobody touches its buffers.
  *  (8) A worker that has left or died counts no more, except under bulk: there a death fails the
  *      store, and everyone's calls name the dead rank. A worker that is silent is waited for.
+ *  (9) A server that dies with a store of policy bulk and update sum loses nothing that workers
+ *      cannot send again: its parts go to the owners left. An iteration that some worker has of it
+ *      fails on the workers that lack it, and is never summed twice. Other stores fail.
  *
  * Layer:   sync; may include control/, aggregate/, codec/, platform/ and base/.
  * Threads: one at a time (the baton's holder).
@@ -110,6 +113,7 @@ typedef struct tt_sync_request {
     uint32_t open;                /* parts or owners that it waits for */
     uint32_t lent;                /* sends that have its input */
     bool is_first;                /* ADD: it sends first values now */
+    tt_status lost;               /* negative: a part of it is lost; `error` says why */
 } tt_sync_request;
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request);

@@ -27,6 +27,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_PUSH,  /* payload: a part; argument: how many pushes of it, with this one */
     TT_SYNC_PULL,  /* argument: of how many pushes of this worker the result is wanted */
     TT_SYNC_CLOCK, /* round: iterations completed; argument: pushes to this owner before that */
+    TT_SYNC_ADOPT = TT_SYNC_KIND_FIRST + 24, /* to the new owner of a part; argument: how many
+                                              * pushes of it this worker has had answered */
 
     /* from an owner to a worker */
     TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
@@ -36,9 +38,14 @@ typedef enum tt_sync_kind {
     TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part */
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text */
+    TT_SYNC_ADOPTED = TT_SYNC_KIND_FIRST + 44, /* argument: how many pushes of the part some worker
+                                                * has had answered: they are not summed again */
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
+
+    /* between any two processes */
+    TT_SYNC_GONE = TT_SYNC_KIND_FIRST + 60, /* argument: the rank of a server */
 } tt_sync_kind;
 
 enum {

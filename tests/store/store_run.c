@@ -29,9 +29,11 @@ typedef struct worker worker;
 typedef struct tensor_state {
     tt_sync_request request;
     void *pushed, *read;
-    uint64_t submitted;            /* pushes */
-    uint64_t uncounted;            /* of them */
-    uint64_t (*seen)[WORKERS_MAX]; /* [parts] pushes of each worker in the last value read */
+    uint64_t submitted;                  /* pushes */
+    uint64_t uncounted;                  /* of them */
+    bool is_lost;                        /* the last call on it has failed */
+    bool has_failed[ITERATIONS_MAX + 1]; /* iterations */
+    uint64_t (*seen)[WORKERS_MAX];       /* [parts] pushes of each worker in the last value read */
 } tensor_state;
 
 typedef struct play play;
@@ -57,7 +59,7 @@ struct play {
     oracle *known;
     worker workers[PROCESSES_MAX]; /* servers have nothing but `sync` */
     bool is_killed[PROCESSES_MAX];
-    uint32_t killed;
+    uint32_t killed, killed_servers;
     tt_random random;
     bool is_verbose, is_ending;
     store_result result;
@@ -204,6 +206,28 @@ static void release(worker *own)
     }
 }
 
+/* A call on a bulk sum failed with a server. If that was an iteration, the next one works. */
+static bool can_go_on(worker *own, tt_sync_request *request)
+{
+    const play *all = own->all;
+    const scene *drawn = all->drawn;
+    bool has_owner = false;
+    for (uint32_t i = 0; i < all->split.owners; i++) {
+        has_owner = has_owner || !all->is_killed[tt_split_rank(&all->split, i)];
+    }
+    if (!drawn->can_lose || !has_owner || all->killed > all->killed_servers ||
+        (request->verb != TT_STORE_PUSH && request->verb != TT_STORE_PULL &&
+         request->verb != TT_STORE_PUSH_PULL)) {
+        return false;
+    }
+    tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
+    state->is_lost = true;
+    own->all->result.lost++;
+    const uint32_t wanted = own->iteration - (request->verb == TT_STORE_PULL ? 1 : 0);
+    state->has_failed[wanted <= ITERATIONS_MAX ? wanted : 0] = true;
+    return true;
+}
+
 static void take_end(tt_sync_request *request)
 {
     worker *own = request->owner;
@@ -218,7 +242,7 @@ static void take_end(tt_sync_request *request)
     }
     if (request->status != TT_OK && !all->is_ending) {
         judge_error(own, request);
-        own->is_broken = true;
+        own->is_broken = own->is_broken || !can_go_on(own, request);
     }
     release(own);
 }
@@ -247,6 +271,7 @@ static void submit_tensors(worker *own, tt_sync_verb verb)
             oracle_push(drawn, own->rank, i, own->iteration, state->pushed);
             state->submitted++;
         }
+        state->is_lost = false;
         state->request = (tt_sync_request){.name = names[i],
                                            .dtype = drawn->dtype,
                                            .count = drawn->counts[i],
@@ -299,7 +324,9 @@ static void conclude(worker *own)
         own->store = own->clock.store;
     } else if (own->phase == PHASE_PULL || own->phase == PHASE_PUSH_PULL) {
         for (uint32_t i = 0; i < own->all->drawn->tensors; i++) {
-            judge_read(own, i);
+            if (!own->tensors[i].is_lost) {
+                judge_read(own, i);
+            }
         }
     }
 }
@@ -452,6 +479,7 @@ static void apply_fault(play *all, const fault *one)
     case FAULT_KILL:
         all->is_killed[one->rank] = true;
         all->killed++;
+        all->killed_servers += one->rank >= all->drawn->workers ? 1 : 0;
         tt_sim_kill(all->sim, one->rank);
         break;
     case FAULT_STOP:
@@ -484,6 +512,40 @@ static void play_all(play *all)
     }
 }
 
+static bool has_one_part(const scene *drawn, uint32_t tensor)
+{
+    return drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype) <= TT_SPLIT_WHOLE_BYTES;
+}
+
+/* Iterations that failed, of bulk sums: not more than there were deaths, and not one that nobody
+ * has. */
+static void judge_losses(play *all)
+{
+    const scene *drawn = all->drawn;
+    for (uint32_t tensor = 0; tensor < drawn->tensors && all->killed == all->killed_servers;
+         tensor++) {
+        uint32_t everyone[ITERATIONS_MAX + 1] = {0};
+        for (uint32_t rank = 0; rank < drawn->workers; rank++) {
+            uint32_t failed = 0;
+            for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
+                const bool has = all->workers[rank].tensors[tensor].has_failed[i];
+                failed += has ? 1 : 0;
+                everyone[i] += has ? 1 : 0;
+            }
+            if (failed > all->killed) {
+                blame(all, "rank %u lost %u iterations of tensor %u by %u deaths", rank, failed,
+                      tensor, all->killed);
+            }
+        }
+        for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
+            if (everyone[i] == drawn->workers && has_one_part(drawn, tensor) &&
+                drawn->habit == HABIT_PUSH_PULL) {
+                blame(all, "everyone lost iteration %u of tensor %u", i, tensor);
+            }
+        }
+    }
+}
+
 /* Nothing happens any more: is everyone at the end? */
 static void judge_end(play *all)
 {
@@ -493,6 +555,14 @@ static void judge_end(play *all)
         const bool owns = tt_split_number(&all->split, rank) < all->split.owners;
         owner_is_killed = owner_is_killed || (all->is_killed[rank] && owns);
         worker_is_killed = worker_is_killed || (all->is_killed[rank] && rank < drawn->workers);
+    }
+    bool has_owner = false;
+    for (uint32_t i = 0; i < all->split.owners; i++) {
+        has_owner = has_owner || !all->is_killed[tt_split_rank(&all->split, i)];
+    }
+    if (drawn->can_lose && has_owner) {
+        judge_losses(all);
+        owner_is_killed = false;
     }
     const bool may_fail = owner_is_killed || all->is_killed[0] || /* which has the first values */
                           (worker_is_killed && tt_policy_is_bulk(&drawn->policy));

@@ -12,6 +12,8 @@
  *                 is lost again; a part is never torn
  *   clocks        nobody starts an iteration too early, and nobody waits without a reason
  *   ends          every request of a live worker ends; an error names a process that is gone
+ *   servers       of bulk sums: if owners are left, workers go on. An iteration fails on a worker
+ *                 only if others may have its sum, and at most one for each server that was killed
  *
  * Layer:   tests.
  * Threads: one.
@@ -36,7 +38,7 @@ enum {
     PROCESSES_MAX = WORKERS_MAX + SERVERS_MAX,
     TENSORS_MAX = 3,
     ITERATIONS_MAX = 8,
-    FAULTS_MAX = 3,
+    FAULTS_MAX = 4,
     COUNTER_BITS = 8, /* of a counter, per worker */
 };
 
@@ -66,6 +68,7 @@ typedef struct scene {
     tt_dtype dtype;
     uint64_t counts[TENSORS_MAX];
     fault fault[FAULTS_MAX];
+    bool can_lose; /* bulk sums: they outlive servers */
     tt_sim_config sim;
 } scene;
 
@@ -73,6 +76,7 @@ typedef struct store_result {
     bool is_good;
     char reason[256];
     uint64_t events, hash, reads;
+    uint64_t lost;     /* calls that failed with a server, after which the store went on */
     uint32_t finished; /* workers that came to their end */
 } store_result;
 
