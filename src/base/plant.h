@@ -80,8 +80,7 @@
     X(PULL_ANSWERED_TOO_EARLY)     \
     X(CLOCK_KEEPS_THE_DEAD)        \
     X(LATE_PUSH_COUNTED)           \
-    X(PUSH_SUMMED_AGAIN)           \
-    X(PUSH_ANSWERED_BY_THE_DEAD)
+    X(PUSH_SUMMED_AGAIN)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -15,7 +15,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/plant.h"
 #include "sync/sync_internal.h"
 
 /* The owner of a part, as far as this rank knows who is gone. */

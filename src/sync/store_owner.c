@@ -506,7 +506,7 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
     tell_opened(sync, store);
     tt_quorum_decide(sync, store);
     tt_quorum_advance(sync, store);
-    if (has_grown) {
+    if (has_grown && !is_failed(store)) {
         tt_owner_has_grown(sync, store);
     }
     end_if_closed(sync, store);

@@ -7,7 +7,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/plant.h"
 #include "kernel/hash64.h"
 #include "sync/sync_internal.h"
 
@@ -599,10 +598,9 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     }
     const tt_worker_part *part = &key->parts[head->lane];
     const tt_sync_request *request = key->queue.first;
-    const bool is_answer =
-        part->is_awaited && head->descriptor == part->asked &&
-        ((!part->is_moving && peer == tt_split_rank(&sync->split, part->place.owner)) ||
-         TT_PLANT(PUSH_ANSWERED_BY_THE_DEAD));
+    const bool is_answer = part->is_awaited && !part->is_moving &&
+                           head->descriptor == part->asked &&
+                           peer == tt_split_rank(&sync->split, part->place.owner);
     if (!is_answer) {
         return NULL; /* a second copy */
     }

@@ -7,7 +7,6 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/plant.h"
 #include "sync/sync_internal.h"
 
 static bool is_server(const tt_sync *sync, uint32_t rank)
@@ -186,8 +185,7 @@ static void tell_gone(tt_sync *sync, uint32_t peer)
 
 static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
 {
-    if (head->epoch != sync->roles.epoch ||
-        (sync->is_gone[peer] && !TT_PLANT(PUSH_ANSWERED_BY_THE_DEAD))) {
+    if (head->epoch != sync->roles.epoch || sync->is_gone[peer]) {
         return NULL;
     }
     if (head->kind == TT_SYNC_GONE) {

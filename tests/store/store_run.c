@@ -31,6 +31,7 @@ typedef struct tensor_state {
     void *pushed, *read;
     uint64_t submitted;                  /* pushes */
     uint64_t uncounted;                  /* of them */
+    uint32_t wanted;                     /* by the last call: the sum of this iteration */
     bool is_lost;                        /* the last call on it has failed */
     bool has_failed[ITERATIONS_MAX + 1]; /* iterations */
     uint64_t (*seen)[WORKERS_MAX];       /* [parts] pushes of each worker in the last value read */
@@ -59,7 +60,8 @@ struct play {
     oracle *known;
     worker workers[PROCESSES_MAX]; /* servers have nothing but `sync` */
     bool is_killed[PROCESSES_MAX];
-    uint32_t killed, killed_servers;
+    bool is_severed[PROCESSES_MAX]; /* it has lost a link: others may give it up */
+    uint32_t killed, killed_servers, severed;
     tt_random random;
     bool is_verbose, is_ending;
     store_result result;
@@ -186,7 +188,8 @@ static void judge_error(worker *own, const tt_sync_request *request)
     bool is_named = false;
     for (uint32_t rank = 0; rank < all->drawn->workers + all->drawn->servers; rank++) {
         (void)snprintf(words, sizeof(words), "(rank %u)", rank);
-        is_named = is_named || (all->is_killed[rank] && strstr(request->error, words) != NULL);
+        is_named = is_named || ((all->is_killed[rank] || all->is_severed[rank]) &&
+                                strstr(request->error, words) != NULL);
     }
     if (request->status != TT_ERR_PEER_DOWN || !is_named) {
         blame(all, "rank %u failed without a reason: %d %s", own->rank, (int)request->status,
@@ -213,9 +216,13 @@ static bool can_go_on(worker *own, tt_sync_request *request)
     const scene *drawn = all->drawn;
     bool has_owner = false;
     for (uint32_t i = 0; i < all->split.owners; i++) {
-        has_owner = has_owner || !all->is_killed[tt_split_rank(&all->split, i)];
+        const uint32_t rank = tt_split_rank(&all->split, i);
+        has_owner = has_owner ||
+                    (!all->is_killed[rank] && (rank < drawn->workers || !all->is_severed[rank]));
     }
-    if (!drawn->can_lose || !has_owner || all->killed > all->killed_servers ||
+    /* A server that has lost a worker may be the first to say so. */
+    if (!drawn->can_lose || !has_owner || strncmp(request->error, "worker", 6) == 0 ||
+        all->killed > all->killed_servers ||
         (request->verb != TT_STORE_PUSH && request->verb != TT_STORE_PULL &&
          request->verb != TT_STORE_PUSH_PULL)) {
         return false;
@@ -223,8 +230,7 @@ static bool can_go_on(worker *own, tt_sync_request *request)
     tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
     state->is_lost = true;
     own->all->result.lost++;
-    const uint32_t wanted = own->iteration - (request->verb == TT_STORE_PULL ? 1 : 0);
-    state->has_failed[wanted <= ITERATIONS_MAX ? wanted : 0] = true;
+    state->has_failed[state->wanted] = true;
     return true;
 }
 
@@ -272,6 +278,7 @@ static void submit_tensors(worker *own, tt_sync_verb verb)
             state->submitted++;
         }
         state->is_lost = false;
+        state->wanted = own->iteration - (verb == TT_STORE_PULL && own->iteration > 0 ? 1 : 0);
         state->request = (tt_sync_request){.name = names[i],
                                            .dtype = drawn->dtype,
                                            .count = drawn->counts[i],
@@ -472,7 +479,7 @@ static void process_end(play *all, uint32_t rank)
 static void apply_fault(play *all, const fault *one)
 {
     const uint64_t until_ns = tt_max_u64(one->until_ns, tt_sim_now(all->sim) + 1);
-    if (all->is_killed[one->rank] || (one->kind == FAULT_CUT && all->is_killed[one->other])) {
+    if (all->is_killed[one->rank] || (one->kind >= FAULT_CUT && all->is_killed[one->other])) {
         return;
     }
     switch (one->kind) {
@@ -487,6 +494,11 @@ static void apply_fault(play *all, const fault *one)
         break;
     case FAULT_CUT:
         tt_sim_cut(all->sim, one->rank, one->other, until_ns);
+        break;
+    case FAULT_SEVER:
+        all->is_severed[one->rank] = all->is_severed[one->other] = true;
+        all->severed++;
+        tt_sim_sever(all->sim, one->rank, one->other);
         break;
     case FAULT_KIND_COUNT:
         break;
@@ -532,9 +544,9 @@ static void judge_losses(play *all)
                 failed += has ? 1 : 0;
                 everyone[i] += has ? 1 : 0;
             }
-            if (failed > all->killed) {
+            if (failed > all->killed + all->severed) {
                 blame(all, "rank %u lost %u iterations of tensor %u by %u deaths", rank, failed,
-                      tensor, all->killed);
+                      tensor, all->killed + all->severed);
             }
         }
         for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
@@ -558,13 +570,16 @@ static void judge_end(play *all)
     }
     bool has_owner = false;
     for (uint32_t i = 0; i < all->split.owners; i++) {
-        has_owner = has_owner || !all->is_killed[tt_split_rank(&all->split, i)];
+        const uint32_t rank = tt_split_rank(&all->split, i);
+        has_owner = has_owner ||
+                    (!all->is_killed[rank] && (rank < drawn->workers || !all->is_severed[rank]));
     }
     if (drawn->can_lose && has_owner) {
         judge_losses(all);
         owner_is_killed = false;
     }
-    const bool may_fail = owner_is_killed || all->is_killed[0] || /* which has the first values */
+    const bool may_fail = owner_is_killed || all->severed > 0 ||
+                          all->is_killed[0] || /* which has the first values */
                           (worker_is_killed && tt_policy_is_bulk(&drawn->policy));
     for (uint32_t rank = 0; rank < drawn->workers; rank++) {
         const worker *own = &all->workers[rank];

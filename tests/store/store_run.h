@@ -50,7 +50,13 @@ typedef enum habit {
     HABIT_COUNT
 } habit;
 
-typedef enum fault_kind { FAULT_KILL, FAULT_STOP, FAULT_CUT, FAULT_KIND_COUNT } fault_kind;
+typedef enum fault_kind {
+    FAULT_KILL,
+    FAULT_STOP,
+    FAULT_CUT,
+    FAULT_SEVER, /* the link between a worker and a server is lost: of bulk sums */
+    FAULT_KIND_COUNT
+} fault_kind;
 
 typedef struct fault {
     fault_kind kind;

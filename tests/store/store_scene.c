@@ -88,6 +88,10 @@ static void draw_losses(scene *drawn)
                                       .rank = drawn->workers + (uint32_t)below(&random, used),
                                       .at_ns = below(&random, end_ns)};
         }
+        if (below(&random, 4) == 0) {
+            drawn->fault[0].kind = FAULT_SEVER;
+            drawn->fault[0].other = (uint32_t)below(&random, drawn->workers);
+        }
         drawn->faults = drawn->faults > kills ? drawn->faults : kills;
     }
     drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum;
