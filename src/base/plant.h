@@ -83,7 +83,8 @@
     X(BUSY_RANK_LEFT_OUT)          \
     X(CHANGED_CLAIM_MISSED)        \
     X(PUSH_WITH_A_LATER_OPTION)    \
-    X(UNCOUNTED_PUSH_LOST)
+    X(UNCOUNTED_PUSH_LOST)         \
+    X(PUSH_SUMMED_AGAIN)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -35,6 +35,13 @@ uint32_t tt_split_number(const tt_split *split, uint32_t rank)
     return split->worker_weight > 0 ? split->used + rank : UINT32_MAX;
 }
 
+uint32_t tt_split_heir(const tt_split *split, uint32_t owner, uint32_t part, uint32_t turn)
+{
+    TT_ASSERT(owner < split->owners && turn < split->owners);
+    const uint32_t others = split->owners - 1;
+    return turn == 0 ? owner : (owner + 1 + (part % others + turn - 1) % others) % split->owners;
+}
+
 /* Weight of the owners before this one. */
 static uint64_t weight_before(const tt_split *split, uint32_t owner)
 {

@@ -47,6 +47,10 @@ tt_split tt_split_make(uint32_t workers, uint32_t servers);
 uint32_t tt_split_rank(const tt_split *split, uint32_t owner);
 uint32_t tt_split_number(const tt_split *split, uint32_t rank);
 
+/* The owners that a part may have, in the order in which they follow each other when one is gone:
+ * `turn` 0 is the first one. Parts of one owner go to different ones. */
+uint32_t tt_split_heir(const tt_split *split, uint32_t owner, uint32_t part, uint32_t turn);
+
 /* The parts of a tensor of `bytes`: how many there are; up to `capacity` of them are written to
  * `parts`. An empty tensor has one empty part. */
 uint32_t tt_split_cut(const tt_split *split, uint64_t hash, uint64_t bytes, tt_split_part *parts,

@@ -133,6 +133,33 @@ static void test_short_tensors_are_shared_out(void **state)
     }
 }
 
+/* Whoever is left is somebody's turn, and parts of one owner go to different ones. */
+static void test_heirs_are_all_owners_once(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n < 6; n++) {
+        for (uint32_t k = 0; k < 6; k++) {
+            const tt_split split = tt_split_make(n, k);
+            for (uint32_t owner = 0; owner < split.owners; owner++) {
+                uint64_t first_heirs = 0;
+                for (uint32_t part = 0; part < split.owners; part++) {
+                    uint64_t seen = 0;
+                    for (uint32_t turn = 0; turn < split.owners; turn++) {
+                        seen |= UINT64_C(1) << tt_split_heir(&split, owner, part, turn);
+                    }
+                    assert_int_equal(seen, (UINT64_C(1) << split.owners) - 1);
+                    assert_int_equal(tt_split_heir(&split, owner, part, 0), owner);
+                    if (split.owners > 1) {
+                        first_heirs |= UINT64_C(1) << tt_split_heir(&split, owner, part, 1);
+                    }
+                }
+                assert_int_equal(first_heirs | UINT64_C(1) << owner,
+                                 (UINT64_C(1) << split.owners) - 1);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +169,7 @@ int main(void)
         cmocka_unit_test(test_parts_cover_a_tensor_once),
         cmocka_unit_test(test_numbers_and_ranks_are_inverse),
         cmocka_unit_test(test_short_tensors_are_shared_out),
+        cmocka_unit_test(test_heirs_are_all_owners_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,23 @@ void tt_count_ask(tt_sync *sync, tt_worker_store *store)
     }
 }
 
+/* All owners that live have replied: the request at the front is over. */
+static void settle(tt_sync *sync, tt_worker_store *store)
+{
+    tt_sync_request *request = store->asks.first;
+    if (!tt_worker_all_told(sync, store)) {
+        return;
+    }
+    const tt_status status = store->ask_status;
+    tt_text why = {0};
+    if (status != TT_OK) {
+        tt_sync_add_peer(sync, &why, store->ask_culprit);
+        tt_text_add(&why, " has no memory to send its counts; try again");
+    }
+    tt_worker_next_ask(sync, store);
+    tt_worker_end(sync, request, status, why.bytes);
+}
+
 void tt_count_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
                     const void *payload)
 {
@@ -75,19 +92,15 @@ void tt_count_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const 
         store->ask_status = TT_ERR_NO_MEMORY;
         store->ask_culprit = peer;
     }
-    if (!tt_worker_all_told(sync, store)) {
-        return;
-    }
-    const tt_status status = store->ask_status;
-    tt_text why = {0};
-    if (status != TT_OK) {
-        tt_sync_add_peer(sync, &why, store->ask_culprit);
-        tt_text_add(&why, " has no memory to send its counts; try again");
-    }
-    tt_worker_next_ask(sync, store);
-    tt_worker_end(sync, request, status, why.bytes);
+    settle(sync, store);
 }
 
+void tt_count_owner_out(tt_sync *sync, tt_worker_store *store)
+{
+    if (store->asks.first != NULL && store->asks.first->verb == TT_STORE_COUNT) {
+        settle(sync, store);
+    }
+}
 void tt_count_request(tt_sync *sync, tt_worker_key *key, const tt_sync_request *request)
 {
     tt_sync_counts *tally = &key->store->tally;

@@ -10,7 +10,7 @@
 #include "base/plant.h"
 #include "kernel/hash64.h"
 #include "sync/store_coded.h"
-#include "sync/sum_owner.h"
+#include "sync/sum/sum_owner.h"
 #include "sync/sync_internal.h"
 
 static bool is_failed(const tt_owner_store *store)
@@ -571,6 +571,7 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
                     tt_owner_part_worker_out(sync, &key->parts[k], worker);
                 }
             }
+            tt_owner_adopted_worker_out(sync, key, worker);
             tt_owner_check_added(sync, key);
         }
     }
@@ -586,7 +587,7 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
     tt_set_worker_out(sync, store, worker);
     tt_quorum_decide(sync, store);
     tt_quorum_advance(sync, store);
-    if (has_grown) {
+    if (has_grown && !is_failed(store)) {
         tt_owner_has_grown(sync, store);
     }
     end_if_closed(sync, store);
@@ -607,6 +608,10 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
                         const void *payload)
 {
     tt_owner_key *key = tt_owner_find_key(store, head->op);
+    if (head->kind == TT_SYNC_ADOPT && key != NULL && key->status >= 0) {
+        tt_owner_adopt(sync, key, worker, head);
+        return NULL;
+    }
     tt_owner_part *part =
         key != NULL && key->status >= 0 ? tt_owner_find_part(key, head->lane) : NULL;
     if (part == NULL) {
@@ -667,6 +672,7 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_FIRST:
     case TT_SYNC_PUSH:
     case TT_SYNC_PULL:
+    case TT_SYNC_ADOPT:
         return part_frame(sync, store, worker, head, payload);
     default:
         tt_sum_frame(sync, store, worker, head, payload);

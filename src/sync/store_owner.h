@@ -14,208 +14,18 @@
 #ifndef TUTTI_SYNC_STORE_OWNER_H
 #define TUTTI_SYNC_STORE_OWNER_H
 
-#include "base/heap.h"
-#include "base/list.h"
-#include "codec/codec.h"
-#include "platform/platform.h"
-#include "sync/clock.h"
-#include "sync/sync.h"
-#include "sync/sync_policy.h"
-#include "sync/sync_wire.h"
-#include "sync/update.h"
+#include "sync/owner_records.h"
 
-enum { OWNER_BUCKETS = 256, OWNER_CLOCKS_MAX = 16, OWNER_SETS_MAX = 32 };
+/* Own parts, then adopted ones. */
+static inline uint32_t tt_owner_part_total(const tt_owner_key *key)
+{
+    return key->part_count + key->adopted_count;
+}
 
-typedef struct tt_owner_store tt_owner_store;
-typedef struct tt_owner_key tt_owner_key;
-typedef struct tt_owner_part tt_owner_part;
-
-typedef enum tt_slot_phase {
-    TT_SLOT_EMPTY,
-    TT_SLOT_ARRIVING,
-    TT_SLOT_FULL,
-    TT_SLOT_CHOSEN, /* of a quorum: to be added next */
-    TT_SLOT_SUMMED, /* being added */
-} tt_slot_phase;
-
-/* What an owner has of one worker, of one part. */
-typedef struct tt_slot {
-    tt_owner_part *part;
-    tt_slot_phase phase;
-    bool is_answered;     /* the push in it wants the value */
-    bool owes;            /* consumed; the answer has not been sent yet */
-    bool owes_value;      /* with the value */
-    bool is_uncounted;    /* consumed, but not applied: it was too late */
-    bool is_pulled;       /* a pull waits, in store->pulls */
-    bool is_lent[2];      /* a send has this version */
-    uint64_t pushes;      /* of this worker that have arrived */
-    uint64_t consumed;    /* of them */
-    uint64_t clock;       /* of the push in it */
-    bool has_read;        /* a value */
-    uint64_t read_step;   /* sums in the value that this worker has read last */
-    bool has_waited;      /* the pull was held back */
-    uint64_t asked;       /* number of the request that pushed, */
-    uint64_t pull_asked;  /* and of the one that pulls */
-    uint64_t pull_clock;  /* iterations that must be complete */
-    uint64_t pull_pushes; /* of its own that must be applied */
-    tt_list_node pull;
-} tt_slot;
-
-struct tt_owner_part {
-    tt_owner_key *key;
-    uint32_t index;  /* in sync->parts */
-    uint32_t number; /* of the tensor's parts */
-    uint64_t first, bytes;
-    uint64_t push_bytes, answer_bytes; /* of frames: fewer than `bytes` if they are coded */
-    uint8_t *memory;                   /* slots' data, two versions, state, residual */
-    size_t memory_bytes;
-    tt_slot *slots;     /* [workers] */
-    uint8_t *values[2]; /* versions */
-    uint8_t *reads;     /* [workers] what each has read last; NULL unless the update has dc */
-    float *states[TT_UPDATE_STATES_MAX];
-    float *residual; /* of coded answers, or NULL */
-    uint8_t current;
-    bool is_valid;          /* it has a value */
-    bool is_first_arriving; /* the first value is */
-    bool is_summing;
-    uint32_t lent[2];        /* sends per version */
-    uint32_t full;           /* slots that are FULL */
-    uint32_t chosen;         /* slots that are CHOSEN */
-    uint32_t sum_sources;    /* of the sum that is being computed */
-    uint64_t sum_at;         /* bytes done */
-    uint32_t sum_worker;     /* of a sum of one push: whose it is, */
-    uint64_t sum_staleness;  /* and how stale */
-    tt_update_spec sum_spec; /* with the options of its clock */
-    uint64_t step;           /* sums made */
-    int32_t urgency;         /* of the last push or pull */
-    uint64_t age;
-    tt_heap_node due;
-};
-
-/* What an owner knows of one worker, of one named sum. */
-typedef struct tt_sum_member {
-    bool has_moved;
-    uint64_t moved; /* sums after which it took the next generation of the key */
-} tt_sum_member;
-
-struct tt_owner_key {
-    tt_owner_key *next; /* in its bucket */
-    tt_owner_store *store;
-    uint64_t id;
-    tt_sync_claim claim;
-    uint32_t claim_from;    /* the worker that sent it first */
-    bool *has_added;        /* [workers] */
-    tt_sum_member *members; /* [workers] of a named sum, else NULL */
-    uint64_t base;          /* then, hash of its name, for all generations */
-    bool is_told;           /* workers were told that it is there */
-    tt_status status;       /* negative: it has failed */
-    uint64_t good;          /* then, of a named sum: sums before that */
-    tt_owner_part *parts;   /* own ones */
-    bool is_coded;          /* pushes are, and sums */
-    uint32_t part_count;
-    char error[TT_SYNC_TEXT_BYTES];
-    char name[TT_SYNC_NAME_BYTES];
-};
-
-/* A name with calls that a worker had open when it joined. */
-typedef struct tt_sum_busy tt_sum_busy;
-
-struct tt_sum_busy {
-    tt_sum_busy *next;
-    uint64_t base;
-    uint32_t joins;
-    bool is_busy, is_idle; /* BUSY and IDLE have arrived */
-};
-
-/* An option that a worker is about to set: pushes from this clock on wait. */
-typedef struct tt_owner_hold {
-    uint64_t number; /* of the request */
-    uint64_t clock;
-    uint32_t option;
-    float value;
-    bool is_held;
-} tt_owner_hold;
-
-/* An option that has this value from a clock on. */
-typedef struct tt_owner_entry {
-    uint64_t clock;
-    uint32_t option;
-    float value;
-} tt_owner_entry;
-
-typedef struct tt_owner_set {
-    uint64_t applied; /* pushes of clocks below may have been applied */
-    uint32_t holds;   /* workers that hold back pushes */
-    uint32_t count;
-    tt_owner_entry entries[OWNER_SETS_MAX]; /* ascending; older ones are in store->update */
-} tt_owner_set;
-
-/* Of all parts of a store here. */
-typedef struct tt_owner_tally {
-    uint64_t dropped; /* frames that came twice, or that no worker could send */
-    uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
-} tt_owner_tally;
-
-/* What an owner knows of one worker, of one store. */
-typedef struct tt_owner_worker {
-    bool has_opened, is_told, has_closed;
-    uint32_t joins, forgotten; /* of named sums: as of JOIN and FORGET */
-    uint64_t busy_wanted;      /* as of JOIN */
-    uint64_t busy_count;       /* BUSY that have arrived */
-    tt_sum_busy *busy;         /* names of BUSY and IDLE, of joins that are not forgotten */
-    bool asks;                 /* waits for its next iteration; of the keeper */
-    uint64_t asks_clock;       /* that iteration */
-    uint64_t arrived;          /* pushes */
-    uint64_t consumed;         /* of them */
-    uint64_t declared;         /* iterations completed, as far as is known */
-    tt_owner_hold hold;
-    uint32_t clock_count; /* iterations that were completed, with the pushes before their end */
-    struct {
-        uint64_t clock, pushes;
-    } clocks[OWNER_CLOCKS_MAX];
-} tt_owner_worker;
-
-/* Iterations that K workers have completed. The keeper decides whose pushes count, and sends it to
- * all owners; each one closes iterations in their order, once the pushes that count have arrived.
- */
-typedef struct tt_decision tt_decision;
-
-struct tt_decision {
-    tt_decision *next; /* ascending, or in the list of free ones */
-    uint64_t iteration;
-    uint8_t is_member[]; /* [workers] */
-};
-
-typedef struct tt_quorum {
-    uint64_t decided;   /* iterations, of the keeper */
-    uint64_t begun;     /* whose pushes are chosen, or were added */
-    uint64_t closed;    /* whose pushes have been added */
-    uint64_t sums_open; /* parts that still add those of the last one begun */
-    tt_decision *queue; /* to come */
-    tt_decision *free;
-} tt_quorum;
-
-struct tt_owner_store {
-    uint32_t id;
-    bool has_settings;
-    char settings[TT_SYNC_TEXT_BYTES]; /* as the first worker sent them */
-    uint32_t settings_from;
-    tt_policy policy;
-    tt_update_spec update;
-    tt_codec_spec codec; /* codec NULL: none */
-    tt_status status;    /* negative: it has failed for good */
-    char error[TT_SYNC_TEXT_BYTES];
-    tt_clock clock;
-    tt_owner_worker *workers; /* [workers] */
-    tt_owner_key **buckets;   /* [OWNER_BUCKETS] */
-    tt_list pulls;            /* slots whose pull waits */
-    tt_quorum quorum;
-    uint32_t lost;         /* of named sums: the first worker that is gone, */
-    tt_status lost_status; /* negative, if one is; */
-    tt_text lost_text;     /* and how */
-    tt_owner_set set;
-    tt_owner_tally tally;
-};
+static inline tt_owner_part *tt_owner_part_at(const tt_owner_key *key, uint32_t index)
+{
+    return index < key->part_count ? &key->parts[index] : key->adopted[index - key->part_count];
+}
 
 static inline bool tt_owner_is_sums(const tt_owner_store *store)
 {
@@ -241,6 +51,18 @@ void tt_owner_release_all(tt_sync *sync);
 tt_owner_part *tt_owner_find_part(tt_owner_key *key, uint32_t number);
 tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key);
 void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key);
+/* A part in the caller's memory; one that was not made has no memory. */
+tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
+                             const tt_split_part *place, uint32_t number);
+void tt_owner_part_release(tt_sync *sync, tt_owner_part *part);
+
+/* store_adopt.c */
+/* ADOPT: a worker says what it has of a part whose owner is gone. */
+void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_head *head);
+tt_owner_part *tt_owner_find_adopted(const tt_owner_key *key, uint32_t number);
+void tt_owner_adopted_worker_out(tt_sync *sync, tt_owner_key *key, uint32_t worker);
+void tt_owner_release_adopted(tt_sync *sync, tt_owner_key *key);
+
 /* The part has something to do. */
 void tt_owner_due(tt_sync *sync, tt_owner_part *part);
 void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part,

@@ -13,7 +13,7 @@
 #include "base/plant.h"
 #include "kernel/reduce.h"
 #include "sync/store_coded.h"
-#include "sync/sum_owner.h"
+#include "sync/sum/sum_owner.h"
 #include "sync/sync_internal.h"
 
 enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 us */
@@ -31,8 +31,8 @@ static size_t state_bytes(const tt_owner_part *part)
     return tt_round_up(tt_max_u64(part->bytes, 1), GRAIN);
 }
 
-static tt_status part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
-                           const tt_split_part *place, uint32_t number)
+tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
+                             const tt_split_part *place, uint32_t number)
 {
     const uint32_t workers = sync->roles.workers;
     const tt_update *update = key->store->update.update;
@@ -99,7 +99,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     key->part_count = key->parts != NULL ? own : 0;
     for (uint32_t i = 0, at = 0; i < all && status == TT_OK; i++) {
         if (places[i].owner == sync->self) {
-            status = part_make(sync, key, &key->parts[at++], &places[i], i);
+            status = tt_owner_part_make(sync, key, &key->parts[at++], &places[i], i);
         }
     }
     tt_platform_release(sync->platform, places, all * sizeof(*places));
@@ -140,26 +140,31 @@ static void forget_arrival(tt_sync *sync, const tt_owner_part *part, uint32_t wo
     }
 }
 
-void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key)
+void tt_owner_part_release(tt_sync *sync, tt_owner_part *part)
 {
     const uint32_t workers = sync->roles.workers;
+    if (part->memory == NULL) {
+        return; /* it was not made */
+    }
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        recall(sync, part, worker);
+        forget_pull(&part->slots[worker]);
+        forget_arrival(sync, part, worker);
+    }
+    if (tt_heap_has_node(&part->due)) {
+        tt_heap_remove(&sync->due, &part->due);
+    }
+    sync->parts[part->index] = NULL;
+    sync->parts_released++;
+    tt_platform_release(sync->platform, part->memory, part->memory_bytes);
+    tt_platform_release(sync->platform, part->slots, workers * sizeof(*part->slots));
+}
+
+void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key)
+{
+    tt_owner_release_adopted(sync, key);
     for (uint32_t i = 0; i < key->part_count; i++) {
-        tt_owner_part *part = &key->parts[i];
-        if (part->memory == NULL) {
-            continue; /* it was not made */
-        }
-        for (uint32_t worker = 0; worker < workers; worker++) {
-            recall(sync, part, worker);
-            forget_pull(&part->slots[worker]);
-            forget_arrival(sync, part, worker);
-        }
-        if (tt_heap_has_node(&part->due)) {
-            tt_heap_remove(&sync->due, &part->due);
-        }
-        sync->parts[part->index] = NULL;
-        sync->parts_released++;
-        tt_platform_release(sync->platform, part->memory, part->memory_bytes);
-        tt_platform_release(sync->platform, part->slots, workers * sizeof(*part->slots));
+        tt_owner_part_release(sync, &key->parts[i]);
     }
     tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
     key->parts = NULL;
@@ -177,7 +182,9 @@ tt_owner_part *tt_owner_find_part(tt_owner_key *key, uint32_t number)
             high = middle;
         }
     }
-    return low < key->part_count && key->parts[low].number == number ? &key->parts[low] : NULL;
+    return low < key->part_count && key->parts[low].number == number
+               ? &key->parts[low]
+               : tt_owner_find_adopted(key, number);
 }
 
 /* ---- arrivals ---- */

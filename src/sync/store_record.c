@@ -129,6 +129,7 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
     (void)tt_split_cut(&split, id, bytes, places, key->part_count);
     for (uint32_t i = 0; i < key->part_count; i++) {
         key->parts[i].place = places[i];
+        key->parts[i].home = places[i].owner;
     }
     tt_platform_release(sync->platform, places, place_bytes);
     if (key->is_coded && tt_coded_key_make(sync, key) != TT_OK) {

@@ -10,12 +10,12 @@
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "sync/store_coded.h"
-#include "sync/sum_worker.h"
+#include "sync/sum/sum_worker.h"
 #include "sync/sync_internal.h"
 
 /* ---- queues and ends ---- */
 
-static void queue_push(tt_sync_queue *queue, tt_sync_request *request)
+void tt_worker_queue_push(tt_sync_queue *queue, tt_sync_request *request)
 {
     request->next = NULL;
     if (queue->last != NULL) {
@@ -26,7 +26,7 @@ static void queue_push(tt_sync_queue *queue, tt_sync_request *request)
     queue->last = request;
 }
 
-static tt_sync_request *queue_pop(tt_sync_queue *queue)
+tt_sync_request *tt_worker_queue_pop(tt_sync_queue *queue)
 {
     tt_sync_request *request = queue->first;
     if (request != NULL) {
@@ -36,23 +36,15 @@ static tt_sync_request *queue_pop(tt_sync_queue *queue)
     return request;
 }
 
-static void end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
+void tt_worker_end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
 {
     TT_ASSERT(sync->pending > 0 && request->lent == 0);
     sync->pending--;
     request->status = status;
-    (void)strncpy(request->error, status < 0 ? text : "", sizeof(request->error) - 1);
+    if (text != request->error) {
+        (void)strncpy(request->error, status < 0 ? text : "", sizeof(request->error) - 1);
+    }
     request->finished(request);
-}
-
-void tt_worker_end(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
-{
-    end(sync, request, status, text);
-}
-
-static bool is_push(const tt_sync_request *request)
-{
-    return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
 }
 
 /* ---- requests on a tensor ---- */
@@ -74,22 +66,18 @@ static uint16_t stage_of(int32_t urgency)
     return (uint16_t)(int16_t)kept;
 }
 
-static void clocks_step(tt_sync *sync, tt_worker_store *store);
-
-static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
+void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
     tt_worker_part *part = &key->parts[number];
-    const bool has_payload = is_push(request) || request->is_first;
+    const bool has_payload = tt_worker_is_push(request) || request->is_first;
     tt_head head = part_head(key,
-                             request->is_first  ? TT_SYNC_FIRST
-                             : is_push(request) ? TT_SYNC_PUSH
-                                                : TT_SYNC_PULL,
+                             request->is_first            ? TT_SYNC_FIRST
+                             : tt_worker_is_push(request) ? TT_SYNC_PUSH
+                                                          : TT_SYNC_PULL,
                              number);
-    part->is_awaited = true;
-    head.descriptor = ++part->asked;
-    if (is_push(request)) {
-        part->pushes++;
+    head.descriptor = part->asked;
+    if (tt_worker_is_push(request)) {
         key->store->pushes[part->place.owner]++;
     }
     head.argument = part->pushes;
@@ -100,7 +88,7 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
                     .token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number};
     send.payload = has_payload ? (const uint8_t *)request->input + part->place.first : NULL;
     uint64_t bytes = has_payload ? part->place.bytes : 0;
-    if (key->is_coded && is_push(request)) {
+    if (key->is_coded && tt_worker_is_push(request)) {
         send.payload = part->wire;
         bytes = part->wire_bytes;
     }
@@ -109,6 +97,17 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
     if (status == TT_IN_PROGRESS) {
         part->is_lent = true;
         request->lent++;
+    }
+}
+
+static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_worker_part *part = &key->parts[number];
+    part->is_awaited = true;
+    part->asked++;
+    part->pushes += tt_worker_is_push(key->queue.first) ? 1 : 0;
+    if (!tt_worker_is_held(sync, key, number)) {
+        tt_worker_transmit(sync, key, number);
     }
 }
 
@@ -129,11 +128,11 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
     const uint32_t first = first_part(sync, key);
     request->open = key->part_count;
     request->since_ns = tt_now(sync->platform);
-    if (is_push(request) && key->is_coded) {
+    if (tt_worker_is_push(request) && key->is_coded) {
         tt_coded_key_queue(sync, key); /* they are sent as they are encoded */
         return;
     }
-    if (is_push(request)) {
+    if (tt_worker_is_push(request)) {
         TT_ASSERT(key->store->unsent > 0);
         key->store->unsent--;
     }
@@ -160,7 +159,7 @@ bool tt_worker_step(tt_sync *sync)
     }
     send_part(sync, key, number);
     if (is_last) {
-        clocks_step(sync, store);
+        tt_worker_clocks_step(sync, store);
     }
     return sync->encoding != NULL;
 }
@@ -177,14 +176,18 @@ static void send_claim(tt_sync *sync, tt_worker_key *key)
                           .argument = key->left_sums};
     memcpy(bytes, &claim, sizeof(claim));
     memcpy(bytes + sizeof(claim), key->name, length);
-    key->queue.first->open = sync->split.owners;
+    key->queue.first->open = 0;
+    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
+        key->is_told[owner] = sync->is_gone[tt_split_rank(&sync->split, owner)];
+        key->queue.first->open += key->is_told[owner] ? 0 : 1;
+    }
     for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
         (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, bytes,
                                 (uint32_t)(sizeof(claim) + length));
     }
 }
 
-static void begin(tt_sync *sync, tt_worker_key *key)
+void tt_worker_begin(tt_sync *sync, tt_worker_key *key)
 {
     if (key->queue.first->verb == TT_STORE_ADD) {
         send_claim(sync, key);
@@ -203,6 +206,7 @@ static void settle(tt_sync *sync, tt_worker_key *key)
     const bool is_new = request->verb == TT_STORE_ADD && !request->is_first;
     if (is_new) {
         key->is_added = true;
+        tt_worker_offer(sync, key);
     }
     if (is_new && request->input != NULL && sync->roles.rank == 0 &&
         !key->store->update.update->is_sum) {
@@ -210,13 +214,18 @@ static void settle(tt_sync *sync, tt_worker_key *key)
         send_parts(sync, key);
         return;
     }
-    (void)queue_pop(&key->queue);
+    (void)tt_worker_queue_pop(&key->queue);
     tt_count_request(sync, key, request);
     if (key->queue.first != NULL) {
-        begin(sync, key);
+        tt_worker_begin(sync, key);
     }
-    clocks_step(sync, key->store);
-    end(sync, request, TT_OK, "");
+    tt_worker_clocks_step(sync, key->store);
+    tt_worker_end(sync, request, request->lost, request->lost < 0 ? request->error : "");
+}
+
+void tt_worker_settle(tt_sync *sync, tt_worker_key *key)
+{
+    settle(sync, key);
 }
 
 /* Take back what sends and arrivals have of the request at the front. */
@@ -252,20 +261,20 @@ void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, con
     key->status = status;
     (void)strncpy(key->error, text, sizeof(key->error) - 1);
     if (key->queue.first != NULL) {
-        if (is_push(key->queue.first) && !key->is_encoding) {
+        if (tt_worker_is_push(key->queue.first) && !key->is_encoding) {
             key->store->unsent++; /* as if it had not been sent: all are taken off below */
         }
         tt_coded_key_unqueue(sync, key);
         withdraw(sync, key);
     }
     while (key->queue.first != NULL) {
-        tt_sync_request *request = queue_pop(&key->queue);
-        if (is_push(request)) {
+        tt_sync_request *request = tt_worker_queue_pop(&key->queue);
+        if (tt_worker_is_push(request)) {
             key->store->unsent--;
         }
-        end(sync, request, status, key->error);
+        tt_worker_end(sync, request, status, key->error);
     }
-    clocks_step(sync, key->store);
+    tt_worker_clocks_step(sync, key->store);
 }
 
 /* ---- stores ---- */
@@ -286,13 +295,13 @@ static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, 
         tt_sum_fail_all(sync, status, text);
     }
     while (store->clocks.first != NULL) {
-        end(sync, queue_pop(&store->clocks), status, store->error);
+        tt_worker_end(sync, tt_worker_queue_pop(&store->clocks), status, store->error);
     }
     while (store->asks.first != NULL) {
-        end(sync, queue_pop(&store->asks), status, store->error);
+        tt_worker_end(sync, tt_worker_queue_pop(&store->asks), status, store->error);
     }
     if (store->life.first != NULL && store->life.first->verb == TT_STORE_OPEN) {
-        end(sync, queue_pop(&store->life), status, store->error);
+        tt_worker_end(sync, tt_worker_queue_pop(&store->life), status, store->error);
     }
 }
 
@@ -329,16 +338,16 @@ static void life_settle(tt_sync *sync, tt_worker_store *store)
     if (request == NULL || !all_told(sync, store)) {
         return;
     }
-    (void)queue_pop(&store->life);
+    (void)tt_worker_queue_pop(&store->life);
     if (request->verb == TT_STORE_OPEN) {
         store->is_open = true;
     } else {
         tt_worker_store_release(sync, store);
     }
-    end(sync, request, TT_OK, "");
+    tt_worker_end(sync, request, TT_OK, "");
 }
 
-static void life_begin(tt_sync *sync, tt_worker_store *store)
+void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
 {
     const tt_sync_request *request = store->life.first;
     const bool is_open = request->verb == TT_STORE_OPEN;
@@ -362,6 +371,24 @@ static void life_begin(tt_sync *sync, tt_worker_store *store)
     }
 }
 
+void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store)
+{
+    life_settle(sync, store);
+}
+
+void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store)
+{
+    const uint32_t keeper = tt_sync_keeper(sync);
+    const tt_head head = {.kind = TT_SYNC_CLOCK,
+                          .flags = TT_SYNC_FLAG_ANSWER,
+                          .set = store->id,
+                          .round = (uint32_t)store->clock,
+                          .argument = store->pushes[keeper]};
+    if (store->has_clocked) {
+        tt_sync_signal(sync, tt_split_rank(&sync->split, keeper), head);
+    }
+}
+
 /* The iteration of the first CLOCK is over once the pushes before it were sent. */
 static void send_clock(tt_sync *sync, tt_worker_store *store)
 {
@@ -379,7 +406,7 @@ static void send_clock(tt_sync *sync, tt_worker_store *store)
     }
 }
 
-static void clocks_step(tt_sync *sync, tt_worker_store *store)
+void tt_worker_clocks_step(tt_sync *sync, tt_worker_store *store)
 {
     while (store->clocks.first != NULL && store->status >= 0) {
         if (!store->has_clocked && store->unsent > 0) {
@@ -397,231 +424,13 @@ static void clocks_step(tt_sync *sync, tt_worker_store *store)
         if (store->policy.quorum > 0) { /* others may have closed more iterations meanwhile */
             store->clock = tt_max_u64(store->clock, store->least);
         }
-        tt_sync_request *request = queue_pop(&store->clocks);
+        tt_sync_request *request = tt_worker_queue_pop(&store->clocks);
         request->clock = store->clock;
         if (request->has_waited) {
             store->tally.clock_waits++;
             store->tally.clock_wait_ns += tt_now(sync->platform) - request->since_ns;
         }
-        end(sync, request, TT_OK, "");
-    }
-}
-
-/* ---- submission ---- */
-
-static void refuse(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
-{
-    end(sync, request, status, text);
-}
-
-static void open_store(tt_sync *sync, tt_sync_request *request)
-{
-    tt_policy policy;
-    tt_update_spec update;
-    tt_codec_spec codec = {.codec = NULL};
-    tt_text why = {0};
-    tt_status status = tt_policy_parse(request->policy, sync->roles.workers, &policy, &why);
-    if (status == TT_OK) {
-        status = tt_update_parse(request->update, &update, &why);
-    }
-    if (status == TT_OK) {
-        status = tt_coded_parse(request->codec, &codec, &why);
-    }
-    if (status == TT_OK && update.update->is_sum && policy.staleness > 0) {
-        tt_text_add(&why,
-                    "update sum is the sum of one iteration, which policy %s does not wait "
-                    "for; use update=add, or policy bulk",
-                    request->policy);
-        status = TT_ERR_BAD_ARGUMENT;
-    }
-    if (status == TT_OK && policy.staleness == 0 && tt_update_is_corrected(&update)) {
-        tt_text_add(&why,
-                    "options tau and dc of update %s correct stale gradients, which policy %s does "
-                    "not have; leave them out, or use async or stale",
-                    update.update->name, request->policy);
-        status = TT_ERR_BAD_ARGUMENT;
-    }
-    if (status == TT_OK && policy.quorum > 0 && sync->roles.workers > TT_SYNC_TEXT_BYTES) {
-        tt_text_add(&why,
-                    "policy quorum takes at most %d workers, the job has %u; use bulk or "
-                    "stale",
-                    (int)TT_SYNC_TEXT_BYTES, sync->roles.workers);
-        status = TT_ERR_UNSUPPORTED;
-    }
-    if (status == TT_OK && !request->is_sums && sync->store_count == TT_STORE_SUMS) {
-        tt_text_add(&why, "a job has at most %d stores", (int)TT_STORE_SUMS);
-        status = TT_ERR_NO_RESOURCE;
-    }
-    const uint32_t id = request->is_sums ? (uint32_t)TT_STORE_SUMS : sync->store_count;
-    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, id) : NULL;
-    if (status == TT_OK && store == NULL) {
-        tt_text_add(&why, "no memory for a store");
-        status = TT_ERR_NO_MEMORY;
-    }
-    if (status != TT_OK) {
-        refuse(sync, request, status, why.bytes);
-        return;
-    }
-    store->policy = policy;
-    store->update = update;
-    request->store = id;
-    sync->store_count += request->is_sums ? 0 : 1;
-    store->codec = codec;
-    queue_push(&store->life, request);
-    life_begin(sync, store);
-}
-
-static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
-{
-    tt_text why = {0};
-    tt_status status = TT_ERR_BAD_ARGUMENT;
-    tt_worker_key *key = NULL;
-    const tt_update *update = store->update.update;
-    if (request->name == NULL || request->name[0] == 0 ||
-        strlen(request->name) >= TT_SYNC_NAME_BYTES) {
-        tt_text_add(&why, "a tensor of a store needs a name of 1 to %d bytes",
-                    TT_SYNC_NAME_BYTES - 1);
-    } else if (tt_worker_find_name(store, request->name) != NULL) {
-        tt_text_add(&why, "tensor '%s' was added before", request->name);
-    } else if (!tt_redop_allowed(request->dtype, TT_SUM)) {
-        tt_text_add(&why, "tensor '%s': values of type %s cannot be added", request->name,
-                    tt_dtype_name(request->dtype));
-    } else if (!update->takes_any_type && request->dtype != TT_F32) {
-        tt_text_add(&why,
-                    "tensor '%s' has type %s; update %s takes f32: convert it, or use "
-                    "update=add",
-                    request->name, tt_dtype_name(request->dtype), update->name);
-    } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
-        tt_text_add(&why, "tensor '%s' has too many elements", request->name);
-    } else {
-        key = tt_worker_key_make(sync, store, request,
-                                 tt_hash64(request->name, strlen(request->name), 0));
-        status = TT_ERR_NO_MEMORY;
-        tt_text_add(&why, "no memory for tensor '%s'", request->name);
-    }
-    if (key == NULL) {
-        refuse(sync, request, status, why.bytes);
-        return;
-    }
-    queue_push(&key->queue, request);
-    begin(sync, key);
-}
-
-static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
-{
-    tt_text why = {0};
-    tt_worker_key *key = request->name != NULL ? tt_worker_find_name(store, request->name) : NULL;
-    if (key == NULL) {
-        tt_text_add(&why, "tensor ");
-        tt_text_add_quoted(&why, request->name != NULL ? request->name : "", TT_SYNC_NAME_BYTES);
-        tt_text_add(&why, " was not added to store %u", store->id);
-        refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
-        return;
-    }
-    if (key->status < 0) {
-        refuse(sync, request, key->status, key->error);
-        return;
-    }
-    queue_push(&key->queue, request);
-    if (is_push(request)) {
-        store->unsent++;
-    }
-    if (key->queue.first == request) {
-        begin(sync, key);
-        clocks_step(sync, store);
-    }
-}
-
-void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *request)
-{
-    sync->pending++;
-    queue_push(&key->queue, request);
-    if (is_push(request)) {
-        key->store->unsent++;
-    }
-    if (key->queue.first == request) {
-        begin(sync, key);
-    }
-}
-
-static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
-{
-    bool is_idle =
-        store->clocks.first == NULL && store->life.first == NULL && store->asks.first == NULL;
-    for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
-        for (const tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
-            is_idle = is_idle && key->queue.first == NULL;
-        }
-    }
-    if (!is_idle) {
-        refuse(sync, request, TT_ERR_BAD_ARGUMENT,
-               "calls on the store are in flight; wait for them before it is closed");
-        return;
-    }
-    queue_push(&store->life, request);
-    life_begin(sync, store);
-}
-
-static void ask(tt_sync *sync, tt_worker_store *store)
-{
-    if (store->asks.first->verb == TT_STORE_SET) {
-        tt_set_ask(sync, store);
-    } else {
-        tt_count_ask(sync, store);
-    }
-}
-
-void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store)
-{
-    (void)queue_pop(&store->asks);
-    if (store->asks.first != NULL) {
-        ask(sync, store);
-    }
-}
-
-static void ask_owners(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
-{
-    tt_text why = {0};
-    const tt_status status =
-        request->verb == TT_STORE_SET ? tt_set_check(store, request, &why) : TT_OK;
-    if (status != TT_OK) {
-        refuse(sync, request, status, why.bytes);
-        return;
-    }
-    queue_push(&store->asks, request);
-    if (store->asks.first == request) {
-        ask(sync, store);
-    }
-}
-
-void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
-{
-    tt_worker_store *store = request->verb != TT_STORE_OPEN && request->store < TT_STORES_MAX
-                                 ? sync->stores[request->store]
-                                 : NULL;
-    sync->pending++;
-    request->open = request->lent = 0;
-    request->is_first = request->is_uncounted = request->has_waited = false;
-    if (request->verb == TT_STORE_OPEN) {
-        open_store(sync, request);
-    } else if (store == NULL) {
-        refuse(sync, request, TT_ERR_BAD_ARGUMENT, "there is no such store, or it is closed");
-    } else if (request->verb == TT_STORE_CLOSE) {
-        close_store(sync, store, request);
-    } else if (store->status < 0) {
-        refuse(sync, request, store->status, store->error);
-    } else if (!store->is_open || store->life.first != NULL) {
-        refuse(sync, request, TT_ERR_BAD_ARGUMENT,
-               store->is_open ? "the store is being closed" : "the store is not open yet");
-    } else if (request->verb == TT_STORE_ADD) {
-        add_key(sync, store, request);
-    } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT) {
-        ask_owners(sync, store, request);
-    } else if (request->verb == TT_STORE_CLOCK) {
-        queue_push(&store->clocks, request);
-        clocks_step(sync, store);
-    } else {
-        use_key(sync, store, request);
+        tt_worker_end(sync, request, TT_OK, "");
     }
 }
 
@@ -635,7 +444,7 @@ void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text)
         }
         fail_store(sync, store, status, text);
         while (store->life.first != NULL) {
-            end(sync, queue_pop(&store->life), status, text);
+            tt_worker_end(sync, tt_worker_queue_pop(&store->life), status, text);
         }
     }
     TT_ASSERT(sync->pending == 0);
@@ -643,12 +452,12 @@ void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text)
 
 /* ---- frames ---- */
 
-static void part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
+void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
     tt_worker_part *part = &key->parts[number];
     TT_ASSERT(request != NULL && request->open > 0);
-    if (part->is_uncounted && key->is_coded && is_push(request)) {
+    if (part->is_uncounted && key->is_coded && tt_worker_is_push(request)) {
         tt_coded_put_back(sync, key, number);
     }
     part->is_uncounted = false;
@@ -661,7 +470,7 @@ static void part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 static void value_arrived(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     if (!tt_coded_has_answers(key) || tt_coded_decode(sync, key, number) == TT_OK) {
-        part_done(sync, key, number);
+        tt_worker_part_done(sync, key, number);
         return;
     }
     tt_text text = {0};
@@ -714,7 +523,8 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     }
     tt_worker_part *part = &key->parts[head->lane];
     const tt_sync_request *request = key->queue.first;
-    const bool is_answer = part->is_awaited && head->descriptor == part->asked &&
+    const bool is_answer = part->is_awaited && !part->is_moving &&
+                           head->descriptor == part->asked &&
                            peer == tt_split_rank(&sync->split, part->place.owner);
     if (!is_answer) {
         return NULL; /* a second copy */
@@ -726,7 +536,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
         return value_frame(sync, key, head, payload);
     }
     if (request->verb == TT_STORE_PUSH || request->is_first) {
-        part_done(sync, key, head->lane);
+        tt_worker_part_done(sync, key, head->lane);
     }
     return NULL;
 }
@@ -788,7 +598,7 @@ static void life_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, con
 static void min_frame(tt_sync *sync, tt_worker_store *store, const tt_head *head)
 {
     store->least = tt_max_u64(store->least, head->argument);
-    clocks_step(sync, store);
+    tt_worker_clocks_step(sync, store);
 }
 
 void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
@@ -809,6 +619,9 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
     case TT_SYNC_TAKEN:
     case TT_SYNC_VALUE:
         return part_frame(sync, store, peer, head, payload);
+    case TT_SYNC_ADOPTED:
+        tt_worker_adopted(sync, store, peer, head);
+        return NULL;
     case TT_SYNC_COUNTED:
         tt_count_reply(sync, store, peer, head, payload);
         return NULL;
@@ -858,6 +671,8 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
         tt_worker_store *store = sync->stores[i];
         if (store != NULL && i == TT_STORE_SUMS && why == NULL) {
             tt_sum_owner_left(sync, owner);
+        } else if (store != NULL && tt_worker_can_move(sync, store, peer)) {
+            tt_worker_move(sync, store, peer);
         } else if (store != NULL) {
             if (store->status >= 0) {
                 tell_workers(sync, i, status, text.bytes);

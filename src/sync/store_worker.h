@@ -37,6 +37,11 @@ typedef struct tt_worker_part {
     bool is_awaited;     /* by the request at the front of the queue */
     bool is_lent;        /* a send has the request's input */
     bool is_arriving;    /* its value is */
+    bool is_moving;      /* its owner is gone; the next one has not adopted it yet */
+    bool is_offered;     /* ADOPT was sent to that one */
+    uint32_t home;       /* its first owner */
+    uint32_t dead;       /* the rank that owned it last */
+    uint64_t lost;       /* sums up to this one are lost with that rank; 0: none */
     bool is_uncounted;   /* its push was, as the answer says */
     uint64_t wire_bytes; /* of coded frames */
     uint8_t *wire;       /* the coded push */
@@ -120,6 +125,8 @@ void tt_set_ask(tt_sync *sync, tt_worker_store *store);
 void tt_set_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head);
 /* store_count.c: likewise. */
 void tt_count_ask(tt_sync *sync, tt_worker_store *store);
+/* An owner is gone, and the store goes on. */
+void tt_count_owner_out(tt_sync *sync, tt_worker_store *store);
 void tt_count_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
                     const void *payload);
 /* A push or pull is over. */
@@ -140,5 +147,41 @@ bool tt_worker_step(tt_sync *sync);
 /* A peer that may own parts is gone, `why` says how; or, NULL, has left. */
 void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why);
 void tt_worker_release_all(tt_sync *sync);
+
+/* ---- between the files of the worker's side ---- */
+
+/* The front request's frame for a part, which has its numbers; again if its owner is a new one. */
+void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number);
+/* The front request has what it wants of a part, or cannot get it. */
+void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number);
+void tt_worker_settle(tt_sync *sync, tt_worker_key *key);
+void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
+/* To the keeper: may the next iteration start? */
+void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store);
+void tt_worker_queue_push(tt_sync_queue *queue, tt_sync_request *request);
+/* NULL: it is empty. */
+tt_sync_request *tt_worker_queue_pop(tt_sync_queue *queue);
+/* Send what the request at the front of the tensor, or of the store's life, asks for. */
+void tt_worker_begin(tt_sync *sync, tt_worker_key *key);
+void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store);
+/* Clocks whose turn it is: sent, or over. */
+void tt_worker_clocks_step(tt_sync *sync, tt_worker_store *store);
+static inline bool tt_worker_is_push(const tt_sync_request *request)
+{
+    return request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
+}
+
+/* store_move.c */
+/* Can the store go on without this peer? */
+bool tt_worker_can_move(const tt_sync *sync, const tt_worker_store *store, uint32_t peer);
+/* An owner of the store is gone: its parts move to others. */
+void tt_worker_move(tt_sync *sync, tt_worker_store *store, uint32_t peer);
+/* The parts of a new tensor whose first owners are gone. */
+void tt_worker_move_new(tt_sync *sync, tt_worker_key *key);
+/* The tensor was added at all owners: send ADOPT for its parts that move. */
+void tt_worker_offer(tt_sync *sync, tt_worker_key *key);
+/* The front request wants a part that moves, or a sum of it that is lost; then it is not sent. */
+bool tt_worker_is_held(tt_sync *sync, tt_worker_key *key, uint32_t number);
+void tt_worker_adopted(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head);
 
 #endif

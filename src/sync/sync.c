@@ -168,9 +168,42 @@ uint32_t tt_sync_free_index(void *const *array, uint32_t *count_io, uint32_t *re
 
 /* ---- upcalls ---- */
 
+static void take_out(tt_sync *sync, uint32_t peer, const char *why);
+
+/* A peer has lost a server, so this rank gives it up, too: all must agree on who owns what. */
+static void gone_frame(tt_sync *sync, uint32_t peer, const tt_head *head)
+{
+    tt_text why = {0};
+    if (head->argument >= tt_sync_processes(sync) || head->argument < sync->roles.workers ||
+        head->argument == sync->roles.rank) {
+        return;
+    }
+    const uint32_t lost = (uint32_t)head->argument;
+    if (sync->arriving[lost].key != NULL && !sync->is_gone[lost]) {
+        sync->platform->ops->discard(sync->platform, lost); /* it may be sending still */
+    }
+    tt_text_add(&why, "rank %u has lost it", peer);
+    take_out(sync, lost, why.bytes);
+}
+
+/* A server is gone. Its links may be down here and not there. */
+static void tell_gone(tt_sync *sync, uint32_t peer)
+{
+    const tt_head head = {.kind = TT_SYNC_GONE, .argument = peer};
+    for (uint32_t i = 0; i < tt_sync_processes(sync); i++) {
+        if (i != sync->roles.rank && !sync->is_gone[i]) {
+            tt_sync_signal(sync, i, head);
+        }
+    }
+}
+
 static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
 {
     if (head->epoch != sync->roles.epoch || sync->is_gone[peer]) {
+        return NULL;
+    }
+    if (head->kind == TT_SYNC_GONE) {
+        gone_frame(sync, peer, head);
         return NULL;
     }
     if (head->kind < TT_SYNC_OPENED) {
@@ -271,6 +304,8 @@ static void take_out(tt_sync *sync, uint32_t peer, const char *why)
         TT_ASSERT(sync->workers_left > 0);
         sync->workers_left--;
         tt_owner_worker_out(sync, peer, why);
+    } else if (why != NULL) {
+        tell_gone(sync, peer);
     }
     tt_worker_peer_out(sync, peer, why);
     sync->arriving[peer] = (tt_arriving){.part = NULL};

@@ -23,6 +23,9 @@
  *  (7) Every request ends exactly once; after that nobody touches its buffers.
  *  (8) A worker that has left or died counts no more, except under bulk: there a death fails the
  *      store, and everyone's calls name the dead rank. A worker that is silent is waited for.
+ *  (9) A server that dies with a store of policy bulk and update sum loses nothing that workers
+ *      cannot send again: its parts go to the owners left. An iteration that some worker has of it
+ *      fails on the workers that lack it, and is never summed twice. Other stores fail.
  *
  * Layer:   sync; may include control/, aggregate/, codec/, platform/ and base/.
  * Threads: one at a time (the baton's holder).
@@ -130,6 +133,7 @@ typedef struct tt_sync_request {
     bool is_now;                  /* SET: owners choose the clock */
     bool has_waited;              /* PULL, CLOCK: others were waited for */
     uint64_t since_ns;            /* it was sent */
+    tt_status lost;               /* negative: a part of it is lost; `error` says why */
 } tt_sync_request;
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request);

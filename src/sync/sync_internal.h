@@ -13,7 +13,7 @@
 #include "sync/split.h"
 #include "sync/store_owner.h"
 #include "sync/store_worker.h"
-#include "sync/sum_worker.h"
+#include "sync/sum/sum_worker.h"
 #include "sync/sync.h"
 #include "sync/sync_wire.h"
 

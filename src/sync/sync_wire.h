@@ -31,8 +31,10 @@ typedef enum tt_sync_kind {
      * there on, 1 take it, 2 do not; argument: option (high half), value as the bits of an f32 */
     TT_SYNC_SET,
     TT_SYNC_COUNT, /* replied to by COUNTED */
+    TT_SYNC_ADOPT, /* to the new owner of a part; argument: how many pushes of it this worker has
+                      had answered */
 
-    /* likewise, of named sums (sum_worker.c) */
+    /* likewise, of named sums (sum/sum_worker.c) */
     TT_SYNC_OBJECT = TT_SYNC_KIND_FIRST + 24, /* the worker cannot take part in the sum after
                         `descriptor` sums of the key. argument: status; payload: as of ADD, a zero,
                         a text */
@@ -55,9 +57,14 @@ typedef enum tt_sync_kind {
     /* round: the least clock; argument: dropped frames; payload: 64 counts of staleness (u64), or
      * nothing if there was no memory for it */
     TT_SYNC_COUNTED,
+    TT_SYNC_ADOPTED, /* argument: how many pushes of the part some worker has had answered: they are
+                        not summed again */
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
+
+    /* between any two processes */
+    TT_SYNC_GONE = TT_SYNC_KIND_FIRST + 60, /* argument: the rank of a server */
 } tt_sync_kind;
 
 enum {

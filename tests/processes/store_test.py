@@ -95,7 +95,7 @@ class Deaths(unittest.TestCase):
     FOREVER = ["250", "20000"]
 
     def test_a_killed_server_is_named_by_every_call(self):
-        for policy, update in (("bulk", "sum"), ("stale:2", "add"), ("async", "add")):
+        for policy, update in (("bulk", "add"), ("stale:2", "add"), ("async", "add")):
             with self.subTest(policy=policy), \
                     Job(3, 2, [policy, update, *self.FOREVER]) as job:
                 job[0].expect("^going$")
@@ -105,6 +105,26 @@ class Deaths(unittest.TestCase):
                     if code != 0:  # it may have been through
                         self.assertEqual(code, 7, job[rank].story())
                         job[rank].expect(r"^failed -6 server 0 \(rank 3\) is gone")
+
+    def test_sums_go_on_without_a_killed_server(self):
+        for servers, count in ((1, 200000), (2, 200000), (3, 20000), (3, 3)):
+            with self.subTest(servers=servers, count=count), \
+                    Job(3, servers, ["bulk", "sum", "100", str(count), "alone"]) as job:
+                job[0].expect("^going$")
+                job[3].signal(signal.SIGKILL)
+                for rank in range(3):
+                    self.assertEqual(job[rank].code(), 0, job[rank].story())
+                    job[rank].expect("^done$")
+
+    def test_sums_name_the_last_server(self):
+        with Job(2, 2, ["bulk", "sum", "100000", "30000", "alone"]) as job:
+            job[0].expect("^going$")
+            job[2].signal(signal.SIGKILL)
+            job[2].code()
+            job[3].signal(signal.SIGKILL)
+            for rank in range(2):
+                self.assertEqual(job[rank].code(), 7, job[rank].story())
+                job[rank].expect(r"^failed -6 server [01] \(rank [23]\) is gone")
 
     def test_bulk_names_a_killed_worker(self):
         with Job(3, 3, ["bulk", "sum", *self.FOREVER]) as job:

@@ -30,7 +30,7 @@ static void on_abort(int number)
 }
 
 typedef struct totals {
-    uint64_t runs, events, reads, finished;
+    uint64_t runs, events, reads, finished, lost;
     uint32_t failures;
 } totals;
 
@@ -53,6 +53,7 @@ static void run_seed(totals *sum, uint64_t seed, bool is_sums, bool is_verbose)
     sum->events += result.events;
     sum->reads += result.reads;
     sum->finished += result.finished;
+    sum->lost += result.lost;
     if (!result.is_good) {
         sum->failures++;
         printf("seed %" PRIu64 " failed: %s (events %016" PRIx64 ")\n", seed, result.reason,
@@ -94,7 +95,7 @@ int main(int argc, char **argv)
         run_seed(&sum, first + i, is_sums, is_verbose);
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " events, %" PRIu64 " values compared, %" PRIu64
-           " workers at their end, %u failed\n",
-           sum.runs, sum.events, sum.reads, sum.finished, sum.failures);
+           " workers at their end, %" PRIu64 " calls lost, %u failed\n",
+           sum.runs, sum.events, sum.reads, sum.finished, sum.lost, sum.failures);
     return sum.failures > 0 ? 1 : 0;
 }

@@ -30,9 +30,12 @@ typedef struct worker worker;
 typedef struct tensor_state {
     tt_sync_request request;
     void *pushed, *read;
-    uint64_t submitted;            /* pushes */
-    uint64_t uncounted;            /* of them */
-    uint64_t (*seen)[WORKERS_MAX]; /* [parts] pushes of each worker in the last value read */
+    uint64_t submitted;                  /* pushes */
+    uint64_t uncounted;                  /* of them */
+    uint32_t wanted;                     /* by the last call: the sum of this iteration */
+    bool is_lost;                        /* the last call on it has failed */
+    bool has_failed[ITERATIONS_MAX + 1]; /* iterations */
+    uint64_t (*seen)[WORKERS_MAX];       /* [parts] pushes of each worker in the last value read */
 } tensor_state;
 
 typedef struct play play;
@@ -59,8 +62,7 @@ struct play {
     tt_split split;
     oracle *known;
     worker workers[PROCESSES_MAX]; /* servers have nothing but `sync` */
-    bool is_killed[PROCESSES_MAX];
-    uint32_t killed;
+    damage done;
     tt_random random;
     bool is_verbose, is_ending;
     store_result result;
@@ -120,7 +122,7 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
     for (uint32_t rank = 0; rank < drawn->workers && part->bytes > 0; rank++) {
         const worker *other = &all->workers[rank];
         const uint64_t count = counter_of(counters, rank);
-        const bool is_live = !all->is_killed[rank];
+        const bool is_live = !all->done.is_killed[rank];
         if (!coded_has_counter(drawn, part, rank)) {
             continue;
         }
@@ -139,7 +141,7 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
         seen[rank] = count;
         total += count;
     }
-    if (quorum > 0 && part->bytes > 0 && all->killed == 0 && drawn->codec_text == NULL &&
+    if (quorum > 0 && part->bytes > 0 && all->done.killed == 0 && drawn->codec_text == NULL &&
         (total < quorum * clock || total % quorum != 0)) {
         blame(all, "rank %u at clock %" PRIu64 " read %" PRIu64 " pushes of a quorum of %u",
               own->rank, clock, total, quorum);
@@ -184,12 +186,12 @@ static void judge_clock(worker *own)
     for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
         const uint64_t completed = all->workers[rank].clocked;
         ready += completed >= needed ? 1 : 0;
-        if (quorum == 0 && !all->is_killed[rank] && completed < needed) {
+        if (quorum == 0 && !all->done.is_killed[rank] && completed < needed) {
             blame(all, "rank %u started iteration %u when rank %u had completed %" PRIu64,
                   own->rank, own->iteration, rank, completed);
         }
     }
-    if (all->killed == 0 && ready < quorum) {
+    if (all->done.killed == 0 && ready < quorum) {
         blame(all, "rank %u started iteration %u when %u workers of a quorum of %u were there",
               own->rank, own->iteration, ready, quorum);
     }
@@ -206,7 +208,8 @@ static void judge_error(worker *own, const tt_sync_request *request)
     bool is_named = false;
     for (uint32_t rank = 0; rank < all->drawn->workers + all->drawn->servers; rank++) {
         (void)snprintf(words, sizeof(words), "(rank %u)", rank);
-        is_named = is_named || (all->is_killed[rank] && strstr(request->error, words) != NULL);
+        is_named = is_named || ((all->done.is_killed[rank] || all->done.is_severed[rank]) &&
+                                strstr(request->error, words) != NULL);
     }
     if (request->status != TT_ERR_PEER_DOWN || !is_named) {
         blame(all, "rank %u failed without a reason: %d %s", own->rank, (int)request->status,
@@ -224,6 +227,31 @@ static void release(worker *own)
         tt_sim_call(all->sim, own->rank,
                     tt_sim_now(all->sim) + tt_random_below(&all->random, 300000), proceed, own);
     }
+}
+
+/* A call on a bulk sum failed with a server. If that was an iteration, the next one works. */
+static bool can_go_on(worker *own, tt_sync_request *request)
+{
+    const play *all = own->all;
+    const scene *drawn = all->drawn;
+    bool has_owner = false;
+    for (uint32_t i = 0; i < all->split.owners; i++) {
+        const uint32_t rank = tt_split_rank(&all->split, i);
+        has_owner = has_owner || (!all->done.is_killed[rank] &&
+                                  (rank < drawn->workers || !all->done.is_severed[rank]));
+    }
+    /* A server that has lost a worker may be the first to say so. */
+    if (!drawn->can_lose || !has_owner || strncmp(request->error, "worker", 6) == 0 ||
+        all->done.killed > all->done.killed_servers ||
+        (request->verb != TT_STORE_PUSH && request->verb != TT_STORE_PULL &&
+         request->verb != TT_STORE_PUSH_PULL)) {
+        return false;
+    }
+    tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
+    state->is_lost = true;
+    own->all->result.lost++;
+    state->has_failed[state->wanted] = true;
+    return true;
 }
 
 static void take_end(tt_sync_request *request)
@@ -245,7 +273,7 @@ static void take_end(tt_sync_request *request)
     }
     if (request->status != TT_OK && !all->is_ending) {
         judge_error(own, request);
-        own->is_broken = true;
+        own->is_broken = own->is_broken || !can_go_on(own, request);
     }
     release(own);
 }
@@ -274,6 +302,8 @@ static void submit_tensors(worker *own, tt_sync_verb verb)
             oracle_push(drawn, own->rank, i, own->iteration, state->pushed);
             state->submitted++;
         }
+        state->is_lost = false;
+        state->wanted = own->iteration - (verb == TT_STORE_PULL && own->iteration > 0 ? 1 : 0);
         state->request = (tt_sync_request){.name = names[i],
                                            .dtype = drawn->dtype,
                                            .count = drawn->counts[i],
@@ -348,7 +378,9 @@ static void conclude(worker *own)
         own->store = own->clock.store;
     } else if (own->phase == PHASE_PULL || own->phase == PHASE_PUSH_PULL) {
         for (uint32_t i = 0; i < own->all->drawn->tensors; i++) {
-            judge_read(own, i);
+            if (!own->tensors[i].is_lost) {
+                judge_read(own, i);
+            }
         }
     }
 }
@@ -500,51 +532,88 @@ static void process_end(play *all, uint32_t rank)
     }
 }
 
-static uint32_t apply_fault(const fault *one, tt_sim *sim, bool *is_killed)
+static void apply_fault(const scene *drawn, const fault *one, tt_sim *sim, damage *done)
 {
     const uint64_t until_ns = tt_max_u64(one->until_ns, tt_sim_now(sim) + 1);
-    if (is_killed[one->rank] || (one->kind == FAULT_CUT && is_killed[one->other])) {
-        return 0;
+    if (done->is_killed[one->rank] || (one->kind >= FAULT_CUT && done->is_killed[one->other])) {
+        return;
     }
     switch (one->kind) {
     case FAULT_KILL:
-        is_killed[one->rank] = true;
+        done->is_killed[one->rank] = true;
+        done->killed++;
+        done->killed_servers += one->rank >= drawn->workers ? 1 : 0;
         tt_sim_kill(sim, one->rank);
-        return 1;
+        break;
     case FAULT_STOP:
         tt_sim_stop(sim, one->rank, until_ns);
         break;
     case FAULT_CUT:
         tt_sim_cut(sim, one->rank, one->other, until_ns);
         break;
+    case FAULT_SEVER:
+        done->is_severed[one->rank] = done->is_severed[one->other] = true;
+        done->severed++;
+        tt_sim_sever(sim, one->rank, one->other);
+        break;
     case FAULT_KIND_COUNT:
         break;
     }
-    return 0;
 }
 
-uint32_t scene_apply_faults(const scene *drawn, tt_sim *sim, bool *is_done, bool *is_killed)
+void scene_apply_faults(const scene *drawn, tt_sim *sim, damage *done)
 {
-    uint32_t killed = 0;
     for (uint32_t i = 0; i < drawn->faults; i++) {
-        if (!is_done[i] && tt_sim_now(sim) >= drawn->fault[i].at_ns) {
-            is_done[i] = true;
-            killed += apply_fault(&drawn->fault[i], sim, is_killed);
+        if (!done->is_applied[i] && tt_sim_now(sim) >= drawn->fault[i].at_ns) {
+            done->is_applied[i] = true;
+            apply_fault(drawn, &drawn->fault[i], sim, done);
         }
     }
-    return killed;
 }
 
 static void play_all(play *all)
 {
     enum { EVENTS_MAX = 2 * 1000 * 1000 }; /* a hundred times as many as a scene has */
-    bool is_done[FAULTS_MAX] = {false};
     bool has_more = true;
     while (has_more && all->result.is_good) {
-        all->killed += scene_apply_faults(all->drawn, all->sim, is_done, all->is_killed);
+        scene_apply_faults(all->drawn, all->sim, &all->done);
         has_more = tt_sim_step(all->sim);
         if (tt_sim_events(all->sim) > EVENTS_MAX) {
             blame(all, "events never end");
+        }
+    }
+}
+
+static bool has_one_part(const scene *drawn, uint32_t tensor)
+{
+    return drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype) <= TT_SPLIT_WHOLE_BYTES;
+}
+
+/* Iterations that failed, of bulk sums: not more than there were deaths, and not one that nobody
+ * has. */
+static void judge_losses(play *all)
+{
+    const scene *drawn = all->drawn;
+    for (uint32_t tensor = 0;
+         tensor < drawn->tensors && all->done.killed == all->done.killed_servers; tensor++) {
+        uint32_t everyone[ITERATIONS_MAX + 1] = {0};
+        for (uint32_t rank = 0; rank < drawn->workers; rank++) {
+            uint32_t failed = 0;
+            for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
+                const bool has = all->workers[rank].tensors[tensor].has_failed[i];
+                failed += has ? 1 : 0;
+                everyone[i] += has ? 1 : 0;
+            }
+            if (failed > all->done.killed + all->done.severed) {
+                blame(all, "rank %u lost %u iterations of tensor %u by %u deaths", rank, failed,
+                      tensor, all->done.killed + all->done.severed);
+            }
+        }
+        for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
+            if (everyone[i] == drawn->workers && has_one_part(drawn, tensor) &&
+                drawn->habit == HABIT_PUSH_PULL) {
+                blame(all, "everyone lost iteration %u of tensor %u", i, tensor);
+            }
         }
     }
 }
@@ -556,14 +625,25 @@ static void judge_end(play *all)
     bool owner_is_killed = false, worker_is_killed = false;
     for (uint32_t rank = 0; rank < drawn->workers + drawn->servers; rank++) {
         const bool owns = tt_split_number(&all->split, rank) < all->split.owners;
-        owner_is_killed = owner_is_killed || (all->is_killed[rank] && owns);
-        worker_is_killed = worker_is_killed || (all->is_killed[rank] && rank < drawn->workers);
+        owner_is_killed = owner_is_killed || (all->done.is_killed[rank] && owns);
+        worker_is_killed = worker_is_killed || (all->done.is_killed[rank] && rank < drawn->workers);
     }
-    const bool may_fail = owner_is_killed || all->is_killed[0] || /* which has the first values */
+    bool has_owner = false;
+    for (uint32_t i = 0; i < all->split.owners; i++) {
+        const uint32_t rank = tt_split_rank(&all->split, i);
+        has_owner = has_owner || (!all->done.is_killed[rank] &&
+                                  (rank < drawn->workers || !all->done.is_severed[rank]));
+    }
+    if (drawn->can_lose && has_owner) {
+        judge_losses(all);
+        owner_is_killed = false;
+    }
+    const bool may_fail = owner_is_killed || all->done.severed > 0 ||
+                          all->done.is_killed[0] || /* which has the first values */
                           (worker_is_killed && tt_policy_is_bulk(&drawn->policy));
     for (uint32_t rank = 0; rank < drawn->workers; rank++) {
         const worker *own = &all->workers[rank];
-        if (all->is_killed[rank]) {
+        if (all->done.is_killed[rank]) {
             continue;
         }
         if (own->phase != PHASE_OVER) {

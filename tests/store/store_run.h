@@ -12,6 +12,8 @@
  *                 is lost again; a part is never torn
  *   clocks        nobody starts an iteration too early, and nobody waits without a reason
  *   ends          every request of a live worker ends; an error names a process that is gone
+ *   servers       of bulk sums: if owners are left, workers go on. An iteration fails on a worker
+ *                 only if others may have its sum, and at most one for each server that was killed
  *
  * Layer:   tests.
  * Threads: one.
@@ -37,7 +39,7 @@ enum {
     PROCESSES_MAX = WORKERS_MAX + SERVERS_MAX,
     TENSORS_MAX = 3,
     ITERATIONS_MAX = 8,
-    FAULTS_MAX = 3,
+    FAULTS_MAX = 4,
     SETS_MAX = 2,
     COUNTER_BITS = 8, /* of a counter, per worker */
     SCENE_EPOCH = 3,
@@ -51,7 +53,13 @@ typedef enum habit {
     HABIT_COUNT
 } habit;
 
-typedef enum fault_kind { FAULT_KILL, FAULT_STOP, FAULT_CUT, FAULT_KIND_COUNT } fault_kind;
+typedef enum fault_kind {
+    FAULT_KILL,
+    FAULT_STOP,
+    FAULT_CUT,
+    FAULT_SEVER, /* the link between a worker and a server is lost: of bulk sums */
+    FAULT_KIND_COUNT
+} fault_kind;
 
 typedef struct fault {
     fault_kind kind;
@@ -81,6 +89,7 @@ typedef struct scene {
     fault fault[FAULTS_MAX];
     uint32_t sets;
     set_call set[SETS_MAX];
+    bool can_lose; /* bulk sums: they outlive servers */
     tt_sim_config sim;
 } scene;
 
@@ -88,6 +97,7 @@ typedef struct store_result {
     bool is_good;
     char reason[256];
     uint64_t events, hash, reads;
+    uint64_t lost;     /* calls that failed with a server, after which the store went on */
     uint32_t finished; /* workers that came to their end */
 } store_result;
 
@@ -98,8 +108,16 @@ store_result sum_run(const scene *drawn, bool is_verbose);
 
 /* The machine that sync wraps: there are no collectives. */
 tt_machine store_no_collectives(void);
-/* Faults whose time has come: how many processes were killed. */
-uint32_t scene_apply_faults(const scene *drawn, tt_sim *sim, bool *is_done, bool *is_killed);
+/* What faults have done so far. */
+typedef struct damage {
+    bool is_applied[FAULTS_MAX];
+    bool is_killed[PROCESSES_MAX];
+    bool is_severed[PROCESSES_MAX]; /* it has lost a link: others may give it up */
+    uint32_t killed, killed_servers, severed;
+} damage;
+
+/* Faults whose time has come. */
+void scene_apply_faults(const scene *drawn, tt_sim *sim, damage *done);
 
 /* ---- the oracle ---- */
 

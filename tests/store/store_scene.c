@@ -50,7 +50,7 @@ static void draw_policy(scene *drawn, tt_random *random)
 static void draw_faults(scene *drawn, tt_random *random)
 {
     const uint32_t processes = drawn->workers + drawn->servers;
-    drawn->faults = below(random, 2) == 0 ? 0 : 1 + (uint32_t)below(random, FAULTS_MAX);
+    drawn->faults = below(random, 2) == 0 ? 0 : 1 + (uint32_t)below(random, FAULTS_MAX - 1);
     for (uint32_t i = 0; i < drawn->faults; i++) {
         fault *one = &drawn->fault[i];
         one->kind = below(random, 2) == 0 ? FAULT_CUT : (fault_kind)below(random, FAULT_CUT);
@@ -103,6 +103,36 @@ static tt_update_spec update_at(const scene *drawn, uint32_t iteration)
     return spec;
 }
 
+/* Bulk sums whose servers are killed, from a stream of their own. */
+static void draw_losses(scene *drawn)
+{
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 79);
+    if (below(&random, 3) == 0 && drawn->servers > 0) {
+        const uint64_t end_ns = below(&random, 3) == 0 ? 4000000 : 1500000 * drawn->iterations;
+        tt_text why = {0};
+        drawn->policy_text = "bulk";
+        drawn->update_text = "sum";
+        (void)tt_policy_parse(drawn->policy_text, drawn->workers, &drawn->policy, &why);
+        (void)tt_update_parse(drawn->update_text, &drawn->update, &why);
+        drawn->dtype = TT_F32;
+        drawn->has_counters = false;
+        drawn->habit = (habit)below(&random, HABIT_COUNT);
+        const uint32_t kills = 1 + (uint32_t)below(&random, 2);
+        for (uint32_t i = 0; i < kills; i++) {
+            const uint32_t used = drawn->servers < drawn->workers ? drawn->servers : drawn->workers;
+            drawn->fault[i] = (fault){.kind = FAULT_KILL,
+                                      .rank = drawn->workers + (uint32_t)below(&random, used),
+                                      .at_ns = below(&random, end_ns)};
+        }
+        if (below(&random, 4) == 0) {
+            drawn->fault[0].kind = FAULT_SEVER;
+            drawn->fault[0].other = (uint32_t)below(&random, drawn->workers);
+        }
+        drawn->faults = drawn->faults > kills ? drawn->faults : kills;
+    }
+}
+
 void scene_draw(scene *drawn, uint64_t seed)
 {
     static const uint64_t counts[] = {0, 1, 7, 1000, 8192, 8200, 20000, 70000};
@@ -118,6 +148,7 @@ void scene_draw(scene *drawn, uint64_t seed)
     }
     draw_policy(drawn, &random);
     draw_faults(drawn, &random);
+    draw_losses(drawn);
     draw_sets(drawn);
     tt_sim_config_init(&drawn->sim);
     drawn->sim.size = drawn->workers + drawn->servers;
@@ -135,6 +166,8 @@ void scene_draw(scene *drawn, uint64_t seed)
                                           .resend_ns = 200000};
     }
     coded_draw(drawn);
+    drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum &&
+                      drawn->codec_text == NULL;
 }
 
 /* ---- values ---- */

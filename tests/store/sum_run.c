@@ -67,7 +67,7 @@ struct sum_play {
     uint32_t ends[ROUNDS_MAX][WORKERS_MAX][TENSORS_MAX];
     sum_plan plans[ROUNDS_MAX][TENSORS_MAX][OCCURRENCES_MAX];
     summer workers[PROCESSES_MAX];
-    bool is_killed[PROCESSES_MAX];
+    damage done;
     bool is_ending, is_verbose;
     store_result result;
 };
@@ -160,7 +160,8 @@ static bool names_the_dead(const sum_play *all, const char *text)
     for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
         char words[32];
         (void)snprintf(words, sizeof(words), "rank %u", rank);
-        is_named = is_named || (all->is_killed[rank] && strstr(text, words) != NULL);
+        is_named = is_named || ((all->done.is_killed[rank] || all->done.is_severed[rank]) &&
+                                strstr(text, words) != NULL);
     }
     return is_named;
 }
@@ -220,7 +221,8 @@ static void call_finished(tt_request *request)
     tell(call, request->status == TT_OK ? "has" : request->error);
     if (!own->all->is_ending) {
         judge_end_of(call);
-        own->is_broken = own->is_broken || request->status == TT_ERR_PEER_DOWN;
+        const bool is_lost = strstr(request->error, "is gone, and with it a part") != NULL;
+        own->is_broken = own->is_broken || (request->status == TT_ERR_PEER_DOWN && !is_lost);
     }
     free(call->values);
     call->values = NULL;
@@ -400,10 +402,9 @@ static void process_make(sum_play *all, uint32_t rank)
 static void play_all(sum_play *all)
 {
     enum { EVENTS_MAX = 4 * 1000 * 1000 };
-    bool is_done[FAULTS_MAX] = {false};
     bool has_more = true;
     while (has_more && all->result.is_good) {
-        scene_apply_faults(all->drawn, all->sim, is_done, all->is_killed);
+        scene_apply_faults(all->drawn, all->sim, &all->done);
         has_more = tt_sim_step(all->sim);
         if (tt_sim_events(all->sim) > EVENTS_MAX) {
             blame(all, "events never end");
@@ -415,11 +416,11 @@ static void judge_end(sum_play *all)
 {
     bool any_killed = false;
     for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
-        any_killed = any_killed || all->is_killed[rank];
+        any_killed = any_killed || all->done.is_killed[rank] || all->done.is_severed[rank];
     }
     for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
         const summer *own = &all->workers[rank];
-        if (all->is_killed[rank]) {
+        if (all->done.is_killed[rank]) {
             continue;
         }
         if (own->open_calls > 0) {

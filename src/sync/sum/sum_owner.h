@@ -18,8 +18,8 @@
  * Threads: as sync.h.
  * Memory:  none of its own.
  */
-#ifndef TUTTI_SYNC_SUM_OWNER_H
-#define TUTTI_SYNC_SUM_OWNER_H
+#ifndef TUTTI_SYNC_SUM_SUM_OWNER_H
+#define TUTTI_SYNC_SUM_SUM_OWNER_H
 
 #include "sync/store_owner.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sum_worker.c - named all-reduces that owners sum; see sum_worker.h. */
-#include "sync/sum_worker.h"
+#include "sync/sum/sum_worker.h"
 
 #include <string.h>
 
@@ -284,11 +284,13 @@ static void push(tt_sync *sync, tt_sum_call *call)
     tt_worker_enqueue(sync, call->name->key, &call->push);
 }
 
-/* A key has parts at all owners. */
+/* A worker that owns parts and has left: a key has parts at all owners. */
 static bool find_gone_owner(const tt_sync *sync, tt_text *why)
 {
     uint32_t owner = 0;
-    while (owner < sync->split.owners && !sync->is_gone[tt_split_rank(&sync->split, owner)]) {
+    while (owner < sync->split.owners &&
+           (tt_split_rank(&sync->split, owner) >= sync->roles.workers ||
+            !sync->is_gone[tt_split_rank(&sync->split, owner)])) {
         owner++;
     }
     if (owner < sync->split.owners) {

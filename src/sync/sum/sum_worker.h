@@ -18,8 +18,8 @@
  * Threads: as sync.h.
  * Memory:  a record per name; one per call in flight, kept for reuse.
  */
-#ifndef TUTTI_SYNC_SUM_WORKER_H
-#define TUTTI_SYNC_SUM_WORKER_H
+#ifndef TUTTI_SYNC_SUM_SUM_WORKER_H
+#define TUTTI_SYNC_SUM_SUM_WORKER_H
 
 #include "control/control.h"
 #include "sync/store_worker.h"

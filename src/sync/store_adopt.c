@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_adopt.c - parts that come to an owner because theirs is gone; see store_move.c.
+ *
+ *  (1) A part is adopted when every worker has declared how many of its pushes were answered. The
+ *      most of these is the number from which it goes on, for all workers: a sum that one worker
+ * has is never made again. (2) Workers push to it when they know that number, so no push arrives
+ * before.
+ */
+#include <string.h>
+
+#include "base/base.h"
+#include "base/plant.h"
+#include "sync/sum/sum_owner.h"
+#include "sync/sync_internal.h"
+
+/* Index of the first one that is not below `number`. */
+static uint32_t find_index(const tt_owner_key *key, uint32_t number)
+{
+    uint32_t low = 0, high = key->adopted_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (key->adopted[middle]->number < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+tt_owner_part *tt_owner_find_adopted(const tt_owner_key *key, uint32_t number)
+{
+    const uint32_t at = find_index(key, number);
+    return at < key->adopted_count && key->adopted[at]->number == number ? key->adopted[at] : NULL;
+}
+
+void tt_owner_release_adopted(tt_sync *sync, tt_owner_key *key)
+{
+    for (uint32_t i = 0; i < key->adopted_count; i++) {
+        tt_owner_part_release(sync, key->adopted[i]);
+        tt_platform_release(sync->platform, key->adopted[i], sizeof(*key->adopted[i]));
+    }
+    tt_platform_release(sync->platform, key->adopted,
+                        key->adopted_capacity * sizeof(*key->adopted));
+    key->adopted = NULL;
+    key->adopted_count = key->adopted_capacity = 0;
+}
+
+/* Where a part is. BAD_ARGUMENT: the tensor has no such part, or it is this owner's own. */
+static tt_status find_place(tt_sync *sync, const tt_owner_key *key, uint32_t number,
+                            tt_split_part *place_out)
+{
+    const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
+    const uint32_t all = tt_split_cut(&sync->split, key->id, bytes, NULL, 0);
+    if (number >= all) {
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    const size_t place_bytes = (number + 1) * sizeof(tt_split_part);
+    tt_split_part *places = tt_platform_allocate(sync->platform, place_bytes);
+    if (places == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    (void)tt_split_cut(&sync->split, key->id, bytes, places, number + 1);
+    *place_out = places[number];
+    tt_platform_release(sync->platform, places, place_bytes);
+    return place_out->owner != sync->self ? TT_OK : TT_ERR_BAD_ARGUMENT;
+}
+
+static tt_owner_part *refuse(tt_sync *sync, tt_owner_key *key)
+{
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, sync->roles.rank);
+    tt_text_add(&text, " has no memory for what a server that is gone owned of tensor ");
+    tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+    tt_owner_fail_key(sync, key, TT_ERR_NO_MEMORY, 0, &text);
+    return NULL;
+}
+
+static tt_owner_part *make(tt_sync *sync, tt_owner_key *key, uint32_t number)
+{
+    tt_split_part place;
+    const tt_status status = find_place(sync, key, number, &place);
+    if (status != TT_OK) {
+        return status == TT_ERR_NO_MEMORY ? refuse(sync, key) : NULL;
+    }
+    tt_owner_part *part = tt_platform_allocate(sync->platform, sizeof(*part));
+    if (part == NULL ||
+        tt_sync_grow(sync, (void ***)&key->adopted, key->adopted_count, &key->adopted_capacity) !=
+            TT_OK ||
+        tt_owner_part_make(sync, key, part, &place, number) != TT_OK) {
+        tt_platform_release(sync->platform, part, sizeof(*part));
+        return refuse(sync, key);
+    }
+    const uint32_t at = find_index(key, number);
+    memmove(key->adopted + at + 1, key->adopted + at,
+            (key->adopted_count - at) * sizeof(*key->adopted));
+    key->adopted[at] = part;
+    key->adopted_count++;
+    part->is_adopting = true;
+    return part;
+}
+
+/* Have all workers declared what they have? Then it goes on from there. */
+static void settle(tt_sync *sync, tt_owner_part *part)
+{
+    const tt_owner_store *store = part->key->store;
+    const tt_clock *clock = &store->clock;
+    uint64_t most = 0;
+    bool is_complete = part->is_adopting;
+    for (uint32_t i = 0; i < clock->size; i++) {
+        is_complete = is_complete && (clock->is_out[i] || part->slots[i].is_declared ||
+                                      tt_sum_is_absent(part->key, i));
+        most = tt_max_u64(most, part->slots[i].pushes);
+    }
+    if (!is_complete) {
+        return;
+    }
+    part->is_adopting = false;
+    part->step = most;
+    for (uint32_t i = 0; i < clock->size; i++) {
+        tt_slot *slot = &part->slots[i];
+        slot->pushes = TT_PLANT(PUSH_SUMMED_AGAIN) ? slot->pushes : most;
+        slot->consumed = slot->pushes;
+    }
+    for (uint32_t i = 0; i < clock->size; i++) {
+        const tt_head head = {.kind = TT_SYNC_ADOPTED,
+                              .set = store->id,
+                              .op = part->key->id,
+                              .lane = part->number,
+                              .argument = part->slots[i].pushes};
+        tt_sync_signal(sync, i, head);
+    }
+}
+
+void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_head *head)
+{
+    tt_owner_part *part = tt_owner_find_part(key, head->lane);
+    if (!key->store->update.update->is_sum || key->is_coded) {
+        return; /* there is state to lose */
+    }
+    if (part == NULL) {
+        part = make(sync, key, head->lane);
+    }
+    if (part == NULL || !part->is_adopting || part->slots[worker].is_declared) {
+        return; /* a second copy, or nonsense */
+    }
+    part->slots[worker].is_declared = true;
+    part->slots[worker].pushes = head->argument;
+    settle(sync, part);
+}
+
+void tt_owner_adopted_worker_out(tt_sync *sync, tt_owner_key *key, uint32_t worker)
+{
+    for (uint32_t i = 0; i < key->adopted_count; i++) {
+        tt_owner_part_worker_out(sync, key->adopted[i], worker);
+        settle(sync, key->adopted[i]);
+    }
+}

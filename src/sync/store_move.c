@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_move.c - parts of a worker's tensors whose owner is gone; see store_worker.h.
+ *
+ * For policy bulk and update sum without a codec: such an owner had no state. (Not for named sums,
+ * of which owners know more: who has joined or left a key, and what was objected to.) All workers
+ * offer a part to the same new owner, the next live one of a fixed order, and tell it how many
+ * pushes of the part were answered to them (ADOPT). It replies to all with the most of these
+ * (ADOPTED).
+ *
+ *  (1) A push up to that number is not sent again: somebody has its sum and will not push it once
+ *      more. It fails, as does a pull of its sum. All others are sent again.
+ *  (2) A part that moves takes no answer, and sends nothing but ADOPT. Answers of the old owner
+ * that arrive late are dropped: what this worker has declared stays true.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "sync/sync_internal.h"
+
+/* The owner of a part, as far as this rank knows who is gone. */
+static uint32_t live_owner(const tt_sync *sync, const tt_worker_part *part, uint32_t number)
+{
+    uint32_t turn = 0;
+    uint32_t owner = part->home;
+    while (sync->is_gone[tt_split_rank(&sync->split, owner)] && ++turn < sync->split.owners) {
+        owner = tt_split_heir(&sync->split, part->home, number, turn);
+    }
+    return owner;
+}
+
+bool tt_worker_can_move(const tt_sync *sync, const tt_worker_store *store, uint32_t peer)
+{
+    const uint32_t keeper = tt_sync_keeper(sync);
+    return store->status >= 0 && peer >= sync->roles.workers && store->update.update->is_sum &&
+           store->codec.codec == NULL && store->id != TT_STORE_SUMS &&
+           tt_policy_is_bulk(&store->policy) && !sync->is_gone[tt_split_rank(&sync->split, keeper)];
+}
+
+/* The sum that the front request wants of a part is lost: the request fails when its other parts
+ * have ended. */
+static void lose(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_sync_request *request = key->queue.first;
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, key->parts[number].dead);
+    tt_text_add(&text, " is gone, and with it a part of iteration %llu of tensor ",
+                (unsigned long long)key->parts[number].lost);
+    tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
+    tt_text_add(&text, ", of which some workers have the sum; others own it now, push the next");
+    request->lost = TT_ERR_PEER_DOWN;
+    memcpy(request->error, text.bytes, tt_min_u64(text.length + 1, sizeof(request->error)));
+    request->error[sizeof(request->error) - 1] = '\0';
+    tt_worker_part_done(sync, key, number);
+}
+
+bool tt_worker_is_held(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    const tt_worker_part *part = &key->parts[number];
+    if (!part->is_moving && part->lost > 0 && part->pushes <= part->lost) {
+        lose(sync, key, number); /* a pull: the next push is a later one */
+        return true;
+    }
+    return part->is_moving;
+}
+
+/* ---- to the next owner ---- */
+
+/* Take back what the exchange with the old owner has of the front request. */
+static void part_withdraw(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_worker_part *part = &key->parts[number];
+    const uint32_t peer = tt_split_rank(&sync->split, part->place.owner);
+    if (part->is_lent) {
+        const uint64_t token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number;
+        sync->platform->ops->recall(sync->platform, peer, token);
+        part->is_lent = false;
+        key->queue.first->lent--;
+    }
+    part->is_arriving = false; /* see gone_frame of sync.c for a peer that still sends */
+}
+
+static void part_move(tt_sync *sync, tt_worker_key *key, uint32_t number)
+{
+    tt_worker_part *part = &key->parts[number];
+    const uint32_t owner = live_owner(sync, part, number);
+    if (owner != part->place.owner) {
+        part_withdraw(sync, key, number);
+        part->dead = tt_split_rank(&sync->split, part->place.owner);
+        part->place.owner = owner;
+        part->is_moving = true;
+        part->is_offered = false;
+    }
+}
+
+void tt_worker_move_new(tt_sync *sync, tt_worker_key *key)
+{
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        part_move(sync, key, i);
+    }
+}
+
+/* The owner may be this rank, and reply at once. */
+void tt_worker_offer(tt_sync *sync, tt_worker_key *key)
+{
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        tt_worker_part *part = &key->parts[i];
+        const tt_sync_request *request = key->queue.first;
+        const bool is_pushed = part->is_awaited && request != NULL && tt_worker_is_push(request);
+        if (part->is_moving && !part->is_offered) {
+            const tt_head head = {.kind = TT_SYNC_ADOPT,
+                                  .set = key->store->id,
+                                  .op = key->id,
+                                  .lane = i,
+                                  .argument = part->pushes - (is_pushed ? 1 : 0)};
+            part->is_offered = true;
+            tt_sync_signal(sync, tt_split_rank(&sync->split, part->place.owner), head);
+        }
+    }
+}
+
+static void key_move(tt_sync *sync, tt_worker_key *key, uint32_t owner)
+{
+    tt_sync_request *request = key->queue.first;
+    tt_worker_move_new(sync, key);
+    if (key->is_added) {
+        tt_worker_offer(sync, key);
+    } else if (request != NULL && !key->is_told[owner]) {
+        TT_ASSERT(request->verb == TT_STORE_ADD && request->open > 0);
+        key->is_told[owner] = true;
+        request->open--;
+    }
+    tt_worker_settle(sync, key); /* nothing of it may be lent any more */
+}
+
+void tt_worker_move(tt_sync *sync, tt_worker_store *store, uint32_t peer)
+{
+    const uint32_t owner = tt_split_number(&sync->split, peer);
+    TT_ASSERT(owner < sync->split.owners);
+    for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
+        for (tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
+            if (key->status >= 0) {
+                key_move(sync, key, owner);
+            }
+        }
+    }
+    tt_worker_ask_clock(sync, store); /* the keeper may be another now */
+    tt_count_owner_out(sync, store);
+    tt_worker_life_settle(sync, store);
+}
+
+void tt_worker_adopted(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head)
+{
+    tt_worker_key *key = tt_worker_find_id(store, head->op);
+    if (key == NULL || key->status < 0 || head->lane >= key->part_count) {
+        return;
+    }
+    tt_worker_part *part = &key->parts[head->lane];
+    if (!part->is_moving || !part->is_offered || head->argument > part->pushes ||
+        peer != tt_split_rank(&sync->split, part->place.owner)) {
+        return; /* a second copy, or nonsense */
+    }
+    part->is_moving = false;
+    part->lost = tt_max_u64(part->lost, head->argument);
+    if (part->is_awaited && !tt_worker_is_held(sync, key, head->lane)) {
+        tt_worker_transmit(sync, key, head->lane);
+    }
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_submit.c - requests of a worker as they are submitted: checked, and queued; see
+ * store_worker.h. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "codec/codec.h"
+#include "kernel/hash64.h"
+#include "sync/store_coded.h"
+#include "sync/sync_internal.h"
+
+static void refuse(tt_sync *sync, tt_sync_request *request, tt_status status, const char *text)
+{
+    tt_worker_end(sync, request, status, text);
+}
+
+static void open_store(tt_sync *sync, tt_sync_request *request)
+{
+    tt_policy policy;
+    tt_update_spec update;
+    tt_codec_spec codec = {.codec = NULL};
+    tt_text why = {0};
+    tt_status status = tt_policy_parse(request->policy, sync->roles.workers, &policy, &why);
+    if (status == TT_OK) {
+        status = tt_update_parse(request->update, &update, &why);
+    }
+    if (status == TT_OK) {
+        status = tt_coded_parse(request->codec, &codec, &why);
+    }
+    if (status == TT_OK && update.update->is_sum && policy.staleness > 0) {
+        tt_text_add(&why,
+                    "update sum is the sum of one iteration, which policy %s does not wait "
+                    "for; use update=add, or policy bulk",
+                    request->policy);
+        status = TT_ERR_BAD_ARGUMENT;
+    }
+    if (status == TT_OK && policy.staleness == 0 && tt_update_is_corrected(&update)) {
+        tt_text_add(&why,
+                    "options tau and dc of update %s correct stale gradients, which policy %s does "
+                    "not have; leave them out, or use async or stale",
+                    update.update->name, request->policy);
+        status = TT_ERR_BAD_ARGUMENT;
+    }
+    if (status == TT_OK && policy.quorum > 0 && sync->roles.workers > TT_SYNC_TEXT_BYTES) {
+        tt_text_add(&why,
+                    "policy quorum takes at most %d workers, the job has %u; use bulk or "
+                    "stale",
+                    (int)TT_SYNC_TEXT_BYTES, sync->roles.workers);
+        status = TT_ERR_UNSUPPORTED;
+    }
+    if (status == TT_OK && !request->is_sums && sync->store_count == TT_STORE_SUMS) {
+        tt_text_add(&why, "a job has at most %d stores", (int)TT_STORE_SUMS);
+        status = TT_ERR_NO_RESOURCE;
+    }
+    const uint32_t id = request->is_sums ? (uint32_t)TT_STORE_SUMS : sync->store_count;
+    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, id) : NULL;
+    if (status == TT_OK && store == NULL) {
+        tt_text_add(&why, "no memory for a store");
+        status = TT_ERR_NO_MEMORY;
+    }
+    if (status != TT_OK) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    store->policy = policy;
+    store->update = update;
+    request->store = id;
+    sync->store_count += request->is_sums ? 0 : 1;
+    store->codec = codec;
+    tt_worker_queue_push(&store->life, request);
+    tt_worker_life_begin(sync, store);
+}
+
+static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    tt_status status = TT_ERR_BAD_ARGUMENT;
+    tt_worker_key *key = NULL;
+    const tt_update *update = store->update.update;
+    if (request->name == NULL || request->name[0] == 0 ||
+        strlen(request->name) >= TT_SYNC_NAME_BYTES) {
+        tt_text_add(&why, "a tensor of a store needs a name of 1 to %d bytes",
+                    TT_SYNC_NAME_BYTES - 1);
+    } else if (tt_worker_find_name(store, request->name) != NULL) {
+        tt_text_add(&why, "tensor '%s' was added before", request->name);
+    } else if (!tt_redop_allowed(request->dtype, TT_SUM)) {
+        tt_text_add(&why, "tensor '%s': values of type %s cannot be added", request->name,
+                    tt_dtype_name(request->dtype));
+    } else if (!update->takes_any_type && request->dtype != TT_F32) {
+        tt_text_add(&why,
+                    "tensor '%s' has type %s; update %s takes f32: convert it, or use "
+                    "update=add",
+                    request->name, tt_dtype_name(request->dtype), update->name);
+    } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
+        tt_text_add(&why, "tensor '%s' has too many elements", request->name);
+    } else {
+        key = tt_worker_key_make(sync, store, request,
+                                 tt_hash64(request->name, strlen(request->name), 0));
+        status = TT_ERR_NO_MEMORY;
+        tt_text_add(&why, "no memory for tensor '%s'", request->name);
+    }
+    if (key == NULL) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    tt_worker_move_new(sync, key);
+    tt_worker_queue_push(&key->queue, request);
+    tt_worker_begin(sync, key);
+}
+
+static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    tt_worker_key *key = request->name != NULL ? tt_worker_find_name(store, request->name) : NULL;
+    if (key == NULL) {
+        tt_text_add(&why, "tensor ");
+        tt_text_add_quoted(&why, request->name != NULL ? request->name : "", TT_SYNC_NAME_BYTES);
+        tt_text_add(&why, " was not added to store %u", store->id);
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
+        return;
+    }
+    if (key->status < 0) {
+        refuse(sync, request, key->status, key->error);
+        return;
+    }
+    tt_worker_queue_push(&key->queue, request);
+    if (tt_worker_is_push(request)) {
+        store->unsent++;
+    }
+    if (key->queue.first == request) {
+        tt_worker_begin(sync, key);
+        tt_worker_clocks_step(sync, store);
+    }
+}
+
+void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *request)
+{
+    sync->pending++;
+    tt_worker_queue_push(&key->queue, request);
+    if (tt_worker_is_push(request)) {
+        key->store->unsent++;
+    }
+    if (key->queue.first == request) {
+        tt_worker_begin(sync, key);
+    }
+}
+
+static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    bool is_idle =
+        store->clocks.first == NULL && store->life.first == NULL && store->asks.first == NULL;
+    for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
+        for (const tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
+            is_idle = is_idle && key->queue.first == NULL;
+        }
+    }
+    if (!is_idle) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT,
+               "calls on the store are in flight; wait for them before it is closed");
+        return;
+    }
+    tt_worker_queue_push(&store->life, request);
+    tt_worker_life_begin(sync, store);
+}
+
+static void ask(tt_sync *sync, tt_worker_store *store)
+{
+    if (store->asks.first->verb == TT_STORE_SET) {
+        tt_set_ask(sync, store);
+    } else {
+        tt_count_ask(sync, store);
+    }
+}
+
+void tt_worker_next_ask(tt_sync *sync, tt_worker_store *store)
+{
+    (void)tt_worker_queue_pop(&store->asks);
+    if (store->asks.first != NULL) {
+        ask(sync, store);
+    }
+}
+
+static void ask_owners(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    tt_text why = {0};
+    const tt_status status =
+        request->verb == TT_STORE_SET ? tt_set_check(store, request, &why) : TT_OK;
+    if (status != TT_OK) {
+        refuse(sync, request, status, why.bytes);
+        return;
+    }
+    tt_worker_queue_push(&store->asks, request);
+    if (store->asks.first == request) {
+        ask(sync, store);
+    }
+}
+
+void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
+{
+    tt_worker_store *store = request->verb != TT_STORE_OPEN && request->store < TT_STORES_MAX
+                                 ? sync->stores[request->store]
+                                 : NULL;
+    sync->pending++;
+    request->open = request->lent = 0;
+    request->is_first = request->is_uncounted = request->has_waited = false;
+    request->lost = TT_OK;
+    if (request->verb == TT_STORE_OPEN) {
+        open_store(sync, request);
+    } else if (store == NULL) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT, "there is no such store, or it is closed");
+    } else if (request->verb == TT_STORE_CLOSE) {
+        close_store(sync, store, request);
+    } else if (store->status < 0) {
+        refuse(sync, request, store->status, store->error);
+    } else if (!store->is_open || store->life.first != NULL) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT,
+               store->is_open ? "the store is being closed" : "the store is not open yet");
+    } else if (request->verb == TT_STORE_ADD) {
+        add_key(sync, store, request);
+    } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT) {
+        ask_owners(sync, store, request);
+    } else if (request->verb == TT_STORE_CLOCK) {
+        tt_worker_queue_push(&store->clocks, request);
+        tt_worker_clocks_step(sync, store);
+    } else {
+        use_key(sync, store, request);
+    }
+}
