@@ -129,15 +129,34 @@ def test_a_quorum_refuses_pushes_that_would_wait_forever(job):
 
 
 def test_a_store_in_use_is_not_closed(job):
-    with job.store("quorum:1", "add") as store:
+    # A push is in flight until all ranks have pushed; of a lone rank, until its clock.
+    with job.store("bulk" if job.size > 1 else "quorum:1", "add") as store:
         store.add("w", ramp())
-        push = store.start_push("w", ramp())
-        with pytest.raises(errors.BadArgument, match="'w' is in flight"):
-            store.close()
-        assert store.is_open
+        if job.rank == 0:
+            push = store.start_push("w", ramp())
+            with pytest.raises(errors.BadArgument, match="'w' is in flight"):
+                store.close()
+            assert store.is_open
+        job.barrier()
+        if job.rank > 0:
+            push = store.start_push("w", ramp())
         store.clock()
         push.wait()
     assert not store.is_open
+
+
+def test_codecs_and_counts(job):
+    with job.store("bulk", "sum", codec="int8") as store:
+        values = numpy.linspace(-1, 1, 20000, dtype="f4")
+        store.add("w", values)
+        total = store.push_pull("w", values)
+        assert abs(total - job.size * values).max() < 0.02 * job.size
+        store.clock()
+        counts = store.count()
+        assert counts["pushes"] == counts["pulls"] == counts["clock"] == 1
+        assert counts["pushed_bytes"] == values.nbytes and len(counts["staleness"]) == 64
+    with pytest.raises(errors.BadArgument, match="int9"):
+        job.store("bulk", "sum", codec="int9")
 
 
 def test_ranks_that_differ(job):

@@ -122,12 +122,12 @@ static bool is_version_skew_told(uint64_t timeout_ms)
     member members[2];
     job_init(members, 2, AF_INET);
     members[0].config.timeout_ms = timeout_ms;
-    members[1].config.version_min = 8;
-    members[1].config.version_max = 9;
+    members[1].config.version_min = 100;
+    members[1].config.version_max = 101;
     job_run(members, 2);
     const bool is_right = members[1].status == TT_ERR_REFUSED &&
-                          says(&members[1], "peer supports " OURS ", this side 8 to 9") &&
-                          says(&members[0], "peer supports 8 to 9, this side " OURS);
+                          says(&members[1], "peer supports " OURS ", this side 100 to 101") &&
+                          says(&members[0], "peer supports 100 to 101, this side " OURS);
     job_fini(members, 2);
     return is_right;
 }

@@ -162,6 +162,7 @@ typedef struct tt_owner_worker {
     uint32_t joins, forgotten; /* of named sums: as of JOIN and FORGET */
     uint64_t busy_wanted;      /* as of JOIN */
     uint64_t busy_count;       /* BUSY that have arrived */
+    uint32_t busy_total;       /* in `busy` */
     tt_sum_busy *busy;         /* names of BUSY and IDLE, of joins that are not forgotten */
     bool asks;                 /* waits for its next iteration; of the keeper */
     uint64_t asks_clock;       /* that iteration */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_live_fuzz.c - two workers and a server with a store, over links that change frames.
+ * store_live_fuzz.c - two workers and a server with a store and named sums, over links that change
+ * frames.
  *
  * The machines are the library's; the input chooses the calls that workers submit, the order in
  * which frames arrive, and how they are changed on the way: a bit of the head or payload, the kind,
@@ -41,12 +42,22 @@ typedef struct live_call {
     float *input, *output;
 } live_call;
 
+/* A named sum. */
+typedef struct live_sum {
+    tt_request request;
+    int finish_count;
+    float *values;
+} live_sum;
+
 typedef struct live_rank {
     tt_platform platform; /* first */
     struct live_world *world;
     uint32_t rank;
     tt_sync *sync;
     bool is_gone;
+    live_call *sums; /* OPEN of the store of named sums, or NULL */
+    tt_request join;
+    bool is_joining;
 } live_rank;
 
 typedef struct live_world {
@@ -55,6 +66,8 @@ typedef struct live_world {
     uint32_t frame_count;
     live_call *calls[CALLS_MAX];
     uint32_t call_count;
+    live_sum *sums[CALLS_MAX];
+    uint32_t sum_count;
     const uint8_t *bytes;
     size_t left;
 } live_world;
@@ -184,7 +197,8 @@ static void finished(tt_sync_request *request)
     call->finish_count++;
 }
 
-static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
+/* NULL: there is no room for it, or its rank is gone. */
+static live_call *submit_as(live_world *world, tt_sync_verb verb, uint32_t rank, bool is_sums)
 {
     static const char *const policies[] = {"bulk", "stale:1", "async", "quorum:1", "quorum:2"};
     static const char *const updates[] = {"add", "sum", "sgd:lr=0.5", "adam"};
@@ -192,7 +206,7 @@ static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
     static const char *const names[] = {"a", "b", "c"};
     static const uint64_t counts[] = {3, 0, ELEMENTS};
     if (world->call_count == CALLS_MAX || world->ranks[rank].is_gone) {
-        return;
+        return NULL;
     }
     live_call *call = calloc(1, sizeof(*call));
     const uint64_t choice = take(world, 1);
@@ -217,8 +231,83 @@ static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
         call->request.value = (double)choice;
         call->request.clock = choice % 5 < 4 ? choice % 5 : UINT64_MAX;
     }
+    if (is_sums) {
+        call->request.is_sums = true;
+        call->request.policy = "bulk";
+        call->request.update = "sum";
+        call->request.codec = NULL;
+    }
     world->calls[world->call_count++] = call;
     tt_sync_submit(world->ranks[rank].sync, &call->request);
+    return call;
+}
+
+static void submit(live_world *world, tt_sync_verb verb, uint32_t rank)
+{
+    (void)submit_as(world, verb, rank, false);
+}
+
+/* ---- named sums ---- */
+
+static void sum_finished(tt_request *request)
+{
+    live_sum *sum = request->owner;
+    sum->finish_count++;
+}
+
+static void join_finished(tt_request *request)
+{
+    live_rank *own = request->owner;
+    own->is_joining = false;
+}
+
+static void sum(live_world *world, live_rank *own, uint64_t choice)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    static const uint64_t counts[] = {3, 0, ELEMENTS, 5};
+    if (world->sum_count == CALLS_MAX) {
+        return;
+    }
+    live_sum *made = calloc(1, sizeof(*made));
+    TT_ASSERT(made != NULL);
+    made->values = calloc(ELEMENTS, sizeof(float));
+    TT_ASSERT(made->values != NULL);
+    tt_request *request = &made->request;
+    request->collective = TT_ALLREDUCE;
+    request->dtype = TT_F32;
+    request->redop = choice % 5 == 0 ? TT_AVERAGE : TT_SUM;
+    request->count = counts[choice / 3 % 4];
+    request->prescale = request->postscale = 1.0;
+    request->name = names[choice % 3];
+    request->input = request->output = made->values;
+    request->finished = sum_finished;
+    request->owner = made;
+    request->objection = choice % 7 == 6 ? TT_ERR_BAD_ARGUMENT : TT_OK;
+    world->sums[world->sum_count++] = made;
+    tt_sync_sum(own->sync, request);
+}
+
+/* Open their store; then sums, and joins that begin and end. */
+static void sum_event(live_world *world, uint32_t rank)
+{
+    live_rank *own = &world->ranks[rank];
+    const uint64_t choice = take(world, 1);
+    if (own->is_gone) {
+        return;
+    }
+    if (own->sums == NULL) {
+        own->sums = submit_as(world, TT_STORE_OPEN, rank, true);
+    } else if (own->sums->finish_count == 0 || own->sums->request.status != TT_OK) {
+        return;
+    } else if (choice < 200) {
+        sum(world, own, choice);
+    } else if (own->is_joining) {
+        own->join.finished(&own->join);
+    } else {
+        own->is_joining = true;
+        own->join = (tt_request){.is_join = true, .finished = join_finished, .owner = own};
+        tt_sync_join(own->sync, &own->join);
+    }
 }
 
 /* ---- frames ---- */
@@ -332,6 +421,10 @@ static void world_make(live_world *world)
 static void world_end(live_world *world)
 {
     for (uint32_t rank = 0; rank < RANKS; rank++) {
+        live_rank *own = &world->ranks[rank];
+        if (own->is_joining) {
+            own->join.finished(&own->join); /* control ends it */
+        }
         tt_sync_shut_down(world->ranks[rank].sync, TT_ERR_SHUT_DOWN, "over");
         tt_sync_destroy(world->ranks[rank].sync);
     }
@@ -340,6 +433,11 @@ static void world_end(live_world *world)
         free(world->calls[i]->input);
         free(world->calls[i]->output);
         free(world->calls[i]);
+    }
+    for (uint32_t i = 0; i < world->sum_count; i++) {
+        TT_ASSERT(world->sums[i]->finish_count == 1);
+        free(world->sums[i]->values);
+        free(world->sums[i]);
     }
     for (uint32_t i = 0; i < world->frame_count; i++) {
         free(world->frames[i].payload);
@@ -362,6 +460,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             pass(world, take(world, 1), 0);
         } else if ((event & 127) < 90) {
             pass(world, take(world, 1), take(world, 1));
+        } else if ((event & 127) >= 118 && (event & 127) < 124) {
+            sum_event(world, rank);
         } else if ((event & 127) == 124) {
             submit(world, take(world, 1) % 2 == 0 ? TT_STORE_SET : TT_STORE_COUNT, rank);
         } else if ((event & 127) < 125) {

@@ -11,6 +11,8 @@
 #include "kernel/reduce.h"
 #include "sync/sync_internal.h"
 
+enum { BUSY_MAX = 1 << 20 }; /* names of a worker, from joins that are not forgotten */
+
 /* ---- claims ---- */
 
 static void tell_claim(tt_text *text, uint32_t worker, const tt_sync_claim *claim)
@@ -34,6 +36,9 @@ static void tell_claims(tt_text *text, const tt_owner_key *key, uint32_t worker,
     tell_claim(text, is_first ? worker : key->claim_from, is_first ? claim : &key->claim);
     tt_text_add(text, "; ");
     tell_claim(text, is_first ? key->claim_from : worker, is_first ? &key->claim : claim);
+    if (memcmp(claim->shape, key->claim.shape, sizeof(claim->shape)) != 0) {
+        tt_text_add(text, "; their shapes differ");
+    }
 }
 
 /* One owner judges the claims of a key, so that there is one text: whatever the claims are, the
@@ -210,7 +215,11 @@ static void busy_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, co
     if (head->round <= one->forgotten || head->round > one->joins + 1) {
         return;
     }
+    if (busy == NULL && one->busy_total == BUSY_MAX) {
+        return; /* a worker has no such number of names */
+    }
     if (busy == NULL) {
+        one->busy_total++;
         busy = tt_platform_allocate(sync->platform, sizeof(*busy));
         if (busy == NULL) {
             tt_text text = {0};
@@ -245,6 +254,7 @@ static void release_busy(tt_sync *sync, tt_owner_worker *one, uint32_t joins)
             continue;
         }
         *link = busy->next;
+        one->busy_total--;
         tt_platform_release(sync->platform, busy, sizeof(*busy));
     }
 }

@@ -25,10 +25,10 @@
 #include "base/status.h"
 
 /* 3: any member may ask which members have a named tensor; claims have a shape. 4: ASK. 5: stages
- * count from 0. 6: claims have a codec. 7: servers. Raised with every change of the bytes on the
- * wire: heads, claims, the records of mesh/mesh_wire.h, and the notices and records of
- * negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two builds that share no
- * version refuse each other and name both ranges. */
+ * count from 0. 6: claims have a codec. 7: servers. 8: named sums by owners. Raised with every
+ * change of the bytes on the wire: heads, claims, the records of mesh/mesh_wire.h, and the notices
+ * and records of negotiate/notice.h (tests/negotiate/frames_test.c holds those as bytes). Two
+ * builds that share no version refuse each other and name both ranges. */
 #define TT_PROTOCOL_VERSION_MIN 8
 #define TT_PROTOCOL_VERSION_MAX 8
 
