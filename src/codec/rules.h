@@ -74,7 +74,7 @@ tt_status tt_rule_choice_parse(const char *text, tt_rule_choice *choice_out, tt_
 const tt_rule_choice *tt_rules_find(const tt_rules *rules, const char *name, uint64_t elements,
                                     tt_dtype dtype, bool is_gradient);
 
-/* Who sums the tensor: the rule's word, or `otherwise`. */
+/* The setting sum= of the first rule that the tensor meets; `otherwise` if there is none. */
 tt_rule_sum tt_rules_sum(const tt_rules *rules, const tt_rule_subject *subject,
                          tt_rule_sum otherwise);
 /* Does some rule say sum=server? `rules` NULL: none. */

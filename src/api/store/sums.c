@@ -3,8 +3,8 @@
  * sums.c - TUTTI_SUM=server and sum=server of rules: named all-reduces of the world that owners
  * sum.
  *
- * Who sums a tensor follows from rank 0's rules and from settings that are equal on all ranks, so
- * that all ranks take the same way. Adasum is not elementwise, and is left to the workers. */
+ * The choice depends on rank 0's rules and on settings that are equal on all ranks, so all ranks
+ * make the same one. Adasum is not elementwise: the workers compute it. */
 #include <stdio.h>
 
 #include "api/store/store_calls.h"
