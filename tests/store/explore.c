@@ -505,6 +505,7 @@ static void take(search *all, choice taken)
             count_own_clock(all);
         }
     }
+    judge_once(all, owned_value(all));
     if ((value & ~owned_value(all)) != 0) { /* I5: answers are sent from the value */
         fail_msg("%s: a push was taken out of the value", all->scene->name);
     }
