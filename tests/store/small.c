@@ -36,7 +36,9 @@ void *small_allocate(small_machine *machine, size_t bytes)
             return machine->memory + first;
         }
     }
-    TT_ASSERT(machine->used + room <= SMALL_MEMORY_BYTES);
+    if (machine->used + room > SMALL_MEMORY_BYTES) {
+        return NULL;
+    }
     machine->used += room;
     return machine->memory + machine->used - room;
 }

@@ -67,7 +67,7 @@ small_world *small_create(uint32_t workers, uint32_t servers);
 /* All requests must be over, or their machine is shut down here. */
 void small_destroy(small_world *world);
 
-/* Zeroed memory in the place of a machine, for the caller's records. */
+/* Zeroed memory in the place of a machine, for the caller's records; NULL: it is full. */
 void *small_allocate(small_machine *machine, size_t bytes);
 /* The name of a short tensor that this owner has. */
 const char *small_name(const small_world *world, uint32_t owner);

@@ -11,6 +11,7 @@
  *                 missing that the bound promises, none is in it twice, all own ones are, and none
  *                 is lost again; a part is never torn
  *   clocks        nobody starts an iteration too early, and nobody waits without a reason
+ *   counts        of own calls are exact, of parts that owners have applied within bounds
  *   ends          every request of a live worker ends; an error names a process that is gone
  *   servers       of bulk sums: if owners are left, workers go on. An iteration fails on a worker
  *                 only if others may have its sum, and at most one for each server that was killed
