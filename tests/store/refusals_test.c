@@ -114,11 +114,52 @@ static void test_memory_that_is_short(void **state)
     small_destroy(world);
 }
 
+/* Stores have no names: the first one that a worker opens is store 0. */
+static void test_stores_in_another_order(void **state)
+{
+    static const char *const policies[] = {"bulk", "async"};
+    small_world *world = small_create(WORKERS, WORKERS);
+    tt_sync_request requests[2][WORKERS];
+    int ends = 0;
+    (void)state;
+    for (uint32_t k = 0; k < 2; k++) {
+        for (uint32_t i = 0; i < WORKERS; i++) {
+            requests[k][i] = (tt_sync_request){.verb = TT_STORE_OPEN,
+                                               .policy = policies[(k + i) % 2],
+                                               .update = "add",
+                                               .owner = &ends,
+                                               .finished = finished};
+            tt_sync_submit(world->machines[i]->sync, &requests[k][i]);
+        }
+    }
+    small_run(world);
+    assert_int_equal(ends, 2 * WORKERS);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(requests[1][i].status, TT_ERR_MISMATCH);
+        assert_non_null(strstr(requests[1][i].error, "ranks open store 1 differently"));
+        assert_non_null(strstr(requests[1][i].error, "open stores in one order"));
+    }
+    small_destroy(world);
+}
+
+static void test_servers_in_excess_are_reported(void **state)
+{
+    (void)state;
+    small_world *world = small_create(WORKERS, WORKERS + 1);
+    assert_non_null(strstr(world->report.bytes, "3 servers for 2 workers: the last 1 own nothing"));
+    small_destroy(world);
+    world = small_create(WORKERS, WORKERS);
+    assert_int_equal(world->report.length, 0);
+    small_destroy(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_settings_that_exclude_each_other),
         cmocka_unit_test(test_memory_that_is_short),
+        cmocka_unit_test(test_stores_in_another_order),
+        cmocka_unit_test(test_servers_in_excess_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,9 +122,12 @@ static const tt_platform_ops small_ops = {.now = small_now,
 
 /* ---- machines ---- */
 
-static void drop_report(void *owner, int level, const char *text)
+static void keep_report(void *owner, int level, const char *text)
 {
-    (void)owner, (void)level, (void)text;
+    small_world *world = owner;
+    (void)level;
+    world->report = (tt_text){.length = 0};
+    tt_text_add(&world->report, "%s", text);
 }
 
 small_world *small_create(uint32_t workers, uint32_t servers)
@@ -143,7 +146,7 @@ small_world *small_create(uint32_t workers, uint32_t servers)
         world->machines[rank] = machine;
         const tt_roles roles = {
             .rank = rank, .workers = workers, .servers = servers, .epoch = SMALL_EPOCH};
-        const tt_sync_listener listener = {.report = drop_report};
+        const tt_sync_listener listener = {.owner = world, .report = keep_report};
         const tt_status status = tt_sync_create(&machine->platform, &roles, store_no_collectives(),
                                                 &listener, &machine->sync);
         TT_ASSERT(status == TT_OK);

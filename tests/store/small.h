@@ -58,7 +58,8 @@ typedef struct small_machine {
 struct small_world {
     uint32_t workers, servers;
     small_machine *machines[SMALL_PROCESSES];
-    uint64_t sent; /* frames */
+    tt_text report; /* the last one */
+    uint64_t sent;  /* frames */
     uint32_t frame_count;
     small_frame frames[SMALL_FRAMES];
 };
