@@ -106,6 +106,19 @@ static bool read_counters(const scene *drawn, const tt_split_part *part, const v
     return is_whole;
 }
 
+/* All elements had the same pushes, with the same options. */
+static void judge_uniform(worker *own, uint32_t tensor, const tt_split_part *part)
+{
+    const uint8_t *values = (const uint8_t *)own->tensors[tensor].read + part->first;
+    for (uint64_t i = 4; i < part->bytes; i += 4) {
+        if (memcmp(values, values + i, 4) != 0) {
+            blame(own->all, "rank %u read a part of tensor %u whose elements differ", own->rank,
+                  tensor);
+            return;
+        }
+    }
+}
+
 /* A part of a counter: pushes of each worker that are in it. */
 static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *part,
                            uint64_t seen[WORKERS_MAX])
@@ -158,7 +171,7 @@ static void judge_read(worker *own, uint32_t tensor)
     tensor_state *state = &own->tensors[tensor];
     const uint64_t bytes = drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype);
     all->result.reads++;
-    if (!drawn->has_counters) {
+    if (!drawn->has_counters && !drawn->is_uniform) {
         const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
         if (bytes > 0 &&
             memcmp(state->read, oracle_value(all->known, tensor, version), bytes) != 0) {
@@ -174,7 +187,10 @@ static void judge_read(worker *own, uint32_t tensor)
     const tt_split split = coded_split(drawn, tensor);
     const uint32_t count = tt_split_cut(&split, hash, bytes, parts, TT_ARRAY_COUNT(parts));
     TT_ASSERT(count <= TT_ARRAY_COUNT(parts));
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && drawn->is_uniform; i++) {
+        judge_uniform(own, tensor, &parts[i]);
+    }
+    for (uint32_t i = 0; i < count && drawn->has_counters; i++) {
         judge_counters(own, tensor, &parts[i], state->seen[i]);
     }
 }
