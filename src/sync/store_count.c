@@ -101,12 +101,16 @@ void tt_count_owner_out(tt_sync *sync, tt_worker_store *store)
         settle(sync, store);
     }
 }
+
 void tt_count_request(tt_sync *sync, tt_worker_key *key, const tt_sync_request *request)
 {
     tt_sync_counts *tally = &key->store->tally;
     const uint64_t bytes = key->count * tt_dtype_bytes(key->dtype);
     const bool pushes = request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
     const bool pulls = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL;
+    if (request->lost < 0) {
+        return; /* it fails, with a server that is gone */
+    }
     tally->pushes += pushes ? 1 : 0;
     tally->pushed_bytes += pushes ? bytes : 0;
     tally->pulls += pulls ? 1 : 0;

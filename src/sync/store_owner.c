@@ -227,7 +227,8 @@ static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t work
         tt_text_add_quoted(&text, store->settings, 160);
         tt_text_add(&text, ", rank %u with ", worker);
         tt_text_add_quoted(&text, settings, 160);
-        tt_text_add(&text, " (policy, update, codec); use the same on all");
+        tt_text_add(&text,
+                    " (policy, update, codec); use the same on all, and open stores in one order");
         tt_owner_fail(sync, store, TT_ERR_MISMATCH, &text);
     }
 }

@@ -423,6 +423,20 @@ static tt_status make_tables(tt_sync *sync)
                : TT_ERR_NO_MEMORY;
 }
 
+/* More servers than workers gain nothing; one process says so. */
+static void report_spare(const tt_sync *sync)
+{
+    const tt_roles *roles = &sync->roles;
+    tt_text text = {0};
+    if (roles->rank == 0 && roles->servers > roles->workers) {
+        tt_text_add(&text,
+                    "%u servers for %u workers: the last %u own nothing; start at most as many "
+                    "servers as workers",
+                    roles->servers, roles->workers, roles->servers - roles->workers);
+        sync->listener.report(sync->listener.owner, LEVEL_WARN, text.bytes);
+    }
+}
+
 tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machine inner,
                          const tt_sync_listener *listener, tt_sync **sync_out)
 {
@@ -446,6 +460,7 @@ tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machin
         tt_sync_destroy(sync);
         return status;
     }
+    report_spare(sync);
     *sync_out = sync;
     return TT_OK;
 }
