@@ -16,17 +16,6 @@
 
 #include "sync/owner_records.h"
 
-/* Own parts, then adopted ones. */
-static inline uint32_t tt_owner_part_total(const tt_owner_key *key)
-{
-    return key->part_count + key->adopted_count;
-}
-
-static inline tt_owner_part *tt_owner_part_at(const tt_owner_key *key, uint32_t index)
-{
-    return index < key->part_count ? &key->parts[index] : key->adopted[index - key->part_count];
-}
-
 static inline bool tt_owner_is_sums(const tt_owner_store *store)
 {
     return store->id == TT_STORE_SUMS;

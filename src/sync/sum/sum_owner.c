@@ -46,13 +46,8 @@ static void tell_claims(tt_text *text, const tt_owner_key *key, uint32_t worker,
 static bool is_judge(const tt_sync *sync, uint64_t id)
 {
     tt_split_part part;
-    uint32_t turn = 0;
     (void)tt_split_cut(&sync->split, id, 0, &part, 1);
-    uint32_t owner = part.owner;
-    while (sync->is_gone[tt_split_rank(&sync->split, owner)] && ++turn < sync->split.owners) {
-        owner = tt_split_heir(&sync->split, part.owner, 0, turn);
-    }
-    return owner == sync->self;
+    return part.owner == sync->self;
 }
 
 void tt_sum_compare(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_sync_claim *claim)
@@ -92,7 +87,7 @@ static void fail_both(tt_sync *sync, tt_owner_key *key, tt_status status, uint64
 static void check_moved(tt_sync *sync, tt_owner_key *key)
 {
     const tt_owner_part *first = tt_owner_find_part(key, 0);
-    if (first == NULL || first->is_adopting || TT_PLANT(CHANGED_CLAIM_MISSED)) {
+    if (first == NULL || TT_PLANT(CHANGED_CLAIM_MISSED)) {
         return;
     }
     for (uint32_t i = 0; i < sync->roles.workers && key->status >= 0; i++) {
@@ -180,8 +175,8 @@ static void check_bucket(tt_sync *sync, const tt_owner_store *store, uint32_t bu
 {
     for (tt_owner_key *key = store->buckets[bucket]; key != NULL; key = key->next) {
         tt_owner_check_added(sync, key); /* may release others, not this one */
-        for (uint32_t k = 0; k < tt_owner_part_total(key); k++) {
-            tt_owner_due(sync, tt_owner_part_at(key, k));
+        for (uint32_t k = 0; k < key->part_count; k++) {
+            tt_owner_due(sync, &key->parts[k]);
         }
     }
 }
@@ -356,8 +351,8 @@ static void check_lost(tt_sync *sync, tt_owner_key *key)
         store->lost_status == TT_ERR_PEER_DOWN || !tt_sum_is_absent(key, store->lost);
     bool is_waiting = is_needed && !key->is_told;
     uint64_t good = 0;
-    for (uint32_t k = 0; k < tt_owner_part_total(key) && is_needed && !is_waiting; k++) {
-        is_waiting = waits_for_lost(sync, tt_owner_part_at(key, k), &good);
+    for (uint32_t k = 0; k < key->part_count && is_needed && !is_waiting; k++) {
+        is_waiting = waits_for_lost(sync, &key->parts[k], &good);
     }
     if (is_waiting) {
         fail_both(sync, key, store->lost_status, good, &store->lost_text);

@@ -88,7 +88,7 @@ static void name_release(tt_sync *sync, tt_sum_name *name)
 
 static bool is_idle(const tt_sum_name *name)
 {
-    return name->current == NULL && name->first == NULL;
+    return name->current == NULL && name->waiting.first == NULL;
 }
 
 /* ---- frames ---- */
@@ -284,13 +284,11 @@ static void push(tt_sync *sync, tt_sum_call *call)
     tt_worker_enqueue(sync, call->name->key, &call->push);
 }
 
-/* A worker that owns parts and has left: a key has parts at all owners. */
+/* An owner that has left: a key has parts at all of them, and any may judge it. */
 static bool find_gone_owner(const tt_sync *sync, tt_text *why)
 {
     uint32_t owner = 0;
-    while (owner < sync->split.owners &&
-           (tt_split_rank(&sync->split, owner) >= sync->roles.workers ||
-            !sync->is_gone[tt_split_rank(&sync->split, owner)])) {
+    while (owner < sync->split.owners && !sync->is_gone[tt_split_rank(&sync->split, owner)]) {
         owner++;
     }
     if (owner < sync->split.owners) {
@@ -314,6 +312,10 @@ static void start(tt_sync *sync, tt_sum_call *call)
     if (name->key != NULL && name->key->status < 0) {
         leave_key(sync, name);
     }
+    if (!uses_key(name, call->request) && find_gone_owner(sync, &why)) {
+        call_over(sync, call, TT_ERR_PEER_LEFT, why.bytes);
+        return;
+    }
     const tt_status status = check(call->request, &why);
     if (status != TT_OK) {
         object(sync, call, status, why.bytes);
@@ -323,10 +325,6 @@ static void start(tt_sync *sync, tt_sum_call *call)
     if (name->key != NULL && !uses_key(name, call->request)) {
         leave_key(sync, name);
         claim.generation = name->generation = name->claim.generation + 1;
-    }
-    if (name->key == NULL && find_gone_owner(sync, &why)) {
-        call_over(sync, call, TT_ERR_PEER_LEFT, why.bytes);
-        return;
     }
     if (name->key == NULL && add_key(sync, call, &claim) != TT_OK) {
         object(sync, call, TT_ERR_NO_MEMORY, "no memory for a tensor");
@@ -357,23 +355,9 @@ static void refuse(tt_request *request, tt_status status, const char *text)
     request->finished(request);
 }
 
-static void append(tt_sum_name *name, tt_sum_call *call)
-{
-    call->next = NULL;
-    if (name->last != NULL) {
-        name->last->next = call;
-    } else {
-        name->first = call;
-    }
-    name->last = call;
-}
-
 static tt_sum_call *take_first(tt_sum_name *name)
 {
-    tt_sum_call *call = name->first;
-    name->first = call->next;
-    name->last = name->first != NULL ? name->last : NULL;
-    return call;
+    return TT_CONTAINER_OF(tt_worker_queue_pop(&name->waiting), tt_sum_call, push);
 }
 
 /* Calls of a rank that is joining are those after the join. */
@@ -413,7 +397,7 @@ void tt_sync_sum(tt_sync *sync, tt_request *request)
         start(sync, call);
     } else {
         sync->pending++; /* until it starts */
-        append(name, call);
+        tt_worker_queue_push(&name->waiting, &call->push);
     }
 }
 
@@ -426,7 +410,7 @@ bool tt_sum_step(tt_sync *sync)
     while (name != NULL) {
         tt_sum_name *next = name->next_ready;
         name->is_ready = false;
-        if (name->current == NULL && name->first != NULL) {
+        if (name->current == NULL && name->waiting.first != NULL) {
             sync->pending--;
             start(sync, take_first(name));
             name = next;
@@ -557,6 +541,7 @@ void tt_sum_owner_left(tt_sync *sync, uint32_t owner)
 {
     tt_text text = {0};
     tell_left(sync, owner, &text);
+    end_objected(sync, 0, NULL, TT_ERR_PEER_LEFT, text.bytes); /* it may have been the judge */
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sync->sums.buckets[i]; name != NULL; name = name->next) {
             tt_worker_key *key = name->key;
@@ -580,7 +565,7 @@ void tt_sum_fail_all(tt_sync *sync, tt_status status, const char *text)
     end_objected(sync, 0, NULL, status, text);
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sums->buckets[i]; name != NULL; name = name->next) {
-            while (name->first != NULL) {
+            while (name->waiting.first != NULL) {
                 tt_sum_call *call = take_first(name);
                 TT_ASSERT(name->current == NULL);
                 name->current = call;

@@ -31,7 +31,7 @@ typedef struct tt_sum_call tt_sum_call;
 typedef struct tt_sum_name tt_sum_name;
 
 struct tt_sum_call {
-    tt_sum_call *next; /* of its name, of spare ones, or of those that have objected */
+    tt_sum_call *next; /* of spare ones, or of those that have objected */
     tt_sync *sync;
     tt_sum_name *name;
     tt_request *request;
@@ -54,8 +54,8 @@ struct tt_sum_name {
     uint64_t left_sums;  /* after so many sums */
     uint64_t sums;       /* started with this key */
     tt_sum_call *current;
-    tt_sum_call *first, *last; /* wait */
-    tt_status status;          /* negative: the next sum fails; its call has not come yet */
+    tt_sync_queue waiting; /* calls, by their `push` */
+    tt_status status;      /* negative: the next sum fails; its call has not come yet */
     char error[TT_SYNC_ERROR_BYTES];
     char text[TT_SYNC_NAME_BYTES];
 };
