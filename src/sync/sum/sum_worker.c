@@ -96,8 +96,8 @@ static bool is_idle(const tt_sum_name *name)
 static void tell_owners(tt_sync *sync, tt_head head)
 {
     head.set = TT_STORE_SUMS;
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        tt_sync_signal(sync, tt_split_rank(&sync->split, i), head);
+    for (uint32_t i = 0; i < sync->sum_split.owners; i++) {
+        tt_sync_signal(sync, tt_split_rank(&sync->sum_split, i), head);
     }
 }
 
@@ -115,8 +115,8 @@ static void send_objection(tt_sync *sync, const tt_sum_call *call, const tt_sync
     memcpy(bytes, claim, sizeof(*claim));
     memcpy(bytes + sizeof(*claim), call->name->text, name_bytes);
     memcpy(bytes + sizeof(*claim) + name_bytes, why, text_bytes);
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, i), head, bytes,
+    for (uint32_t i = 0; i < sync->sum_split.owners; i++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&sync->sum_split, i), head, bytes,
                                 (uint32_t)(sizeof(*claim) + name_bytes + text_bytes));
     }
 }
@@ -203,7 +203,7 @@ static void push_done(tt_sync_request *push)
 
 static void tell_left(const tt_sync *sync, uint32_t owner, tt_text *text)
 {
-    tt_text_add(text, "rank %u has left the job", tt_split_rank(&sync->split, owner));
+    tt_text_add(text, "rank %u has left the job", tt_split_rank(&sync->sum_split, owner));
 }
 
 /* What keeps this rank from taking part; TT_OK: nothing. */
@@ -288,13 +288,14 @@ static void push(tt_sync *sync, tt_sum_call *call)
 static bool find_gone_owner(const tt_sync *sync, tt_text *why)
 {
     uint32_t owner = 0;
-    while (owner < sync->split.owners && !sync->is_gone[tt_split_rank(&sync->split, owner)]) {
+    while (owner < sync->sum_split.owners &&
+           !sync->is_gone[tt_split_rank(&sync->sum_split, owner)]) {
         owner++;
     }
-    if (owner < sync->split.owners) {
+    if (owner < sync->sum_split.owners) {
         tell_left(sync, owner, why);
     }
-    return owner < sync->split.owners;
+    return owner < sync->sum_split.owners;
 }
 
 static void start(tt_sync *sync, tt_sum_call *call)
@@ -527,12 +528,14 @@ void tt_sum_failed(tt_sync *sync, tt_worker_key *key, const tt_head *head, const
     copy_text(name->error, sizeof(name->error), text);
 }
 
-static bool has_part_at(const tt_worker_key *key, uint32_t owner, bool is_awaited)
+/* Does the key exchange parts with this rank? */
+static bool has_part_at(const tt_sync *sync, const tt_worker_key *key, uint32_t rank,
+                        bool is_awaited)
 {
     bool has = false;
     for (uint32_t i = 0; i < key->part_count; i++) {
-        const tt_worker_part *part = &key->parts[i];
-        has = has || (part->place.owner == owner && (part->is_awaited || !is_awaited));
+        has = has ||
+              (tt_worker_peer(sync, key, i) == rank && (key->parts[i].is_awaited || !is_awaited));
     }
     return has;
 }
@@ -540,6 +543,7 @@ static bool has_part_at(const tt_worker_key *key, uint32_t owner, bool is_awaite
 void tt_sum_owner_left(tt_sync *sync, uint32_t owner)
 {
     tt_text text = {0};
+    const uint32_t rank = tt_split_rank(&sync->sum_split, owner);
     tell_left(sync, owner, &text);
     end_objected(sync, 0, NULL, TT_ERR_PEER_LEFT, text.bytes); /* it may have been the judge */
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
@@ -548,9 +552,9 @@ void tt_sum_owner_left(tt_sync *sync, uint32_t owner)
             if (key == NULL || key->status < 0 || name->status < 0) {
                 continue;
             }
-            if (has_part_at(key, owner, true) || !key->is_added) {
+            if (has_part_at(sync, key, rank, true) || !key->is_added) {
                 tt_worker_fail_key(sync, key, TT_ERR_PEER_LEFT, text.bytes);
-            } else if (has_part_at(key, owner, false)) {
+            } else if (has_part_at(sync, key, rank, false)) {
                 name->status = TT_ERR_PEER_LEFT;
                 copy_text(name->error, sizeof(name->error), text.bytes);
             }

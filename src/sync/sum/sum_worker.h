@@ -7,7 +7,8 @@
  * an owner adds once all workers have pushed. The first call of a name adds its key, and so does
  * the first one with another claim, or after a failed one: the next generation of the key.
  *
- *  (1) Sums are in the order of workers: the same bits on all of them, whatever the timing.
+ *  (1) Sums are in the order of workers, those of a host first (sum_relay.h): the same bits on all
+ *      of them, whatever the timing.
  *  (2) Workers that differ in a call fail it, and one that objects fails it, on all of them, with
  *      one text. The next call of the name works.
  *  (3) A worker that has joined takes part in the calls that it made before. Averages are divided
