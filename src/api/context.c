@@ -62,6 +62,7 @@ static void context_free(tutti_context *context)
     free(context->sets);
     free(context->costs);
     free(context->known_peers);
+    free(context->worker_hosts);
     if (event_fd >= 0) {
         (void)close(event_fd);
     }

@@ -52,7 +52,9 @@ struct tt_sync {
     bool *is_gone;         /* [processes] */
     tt_arriving *arriving; /* [processes] */
     tt_split split;
-    uint32_t self; /* number of this rank as an owner; not below split.owners: it is none */
+    uint32_t self;      /* number of this rank as an owner; not below split.owners: it is none */
+    tt_split sum_split; /* of named sums */
+    tt_relays *relays;  /* of named sums; NULL: there are none */
 
     tt_owner_store *owned[TT_STORES_MAX];
     bool is_closed[TT_STORES_MAX]; /* late frames of such stores are dropped */
@@ -78,6 +80,12 @@ struct tt_sync {
 static inline uint32_t tt_sync_processes(const tt_sync *sync)
 {
     return sync->roles.workers + sync->roles.servers;
+}
+
+/* That of a store. */
+static inline const tt_split *tt_sync_split(const tt_sync *sync, uint32_t store)
+{
+    return store == TT_STORE_SUMS ? &sync->sum_split : &sync->split;
 }
 
 /* The owner with the least number that is not gone: it decides when workers may go on. */
