@@ -84,7 +84,9 @@
     X(CHANGED_CLAIM_MISSED)        \
     X(PUSH_WITH_A_LATER_OPTION)    \
     X(UNCOUNTED_PUSH_LOST)         \
-    X(PUSH_SUMMED_AGAIN)
+    X(PUSH_SUMMED_AGAIN)           \
+    X(STATE_NOT_KEPT)              \
+    X(STEPS_NOT_KEPT)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

@@ -55,6 +55,9 @@ typedef struct tt_slot {
     uint64_t pull_asked;  /* and of the one that pulls */
     uint64_t pull_clock;  /* iterations that must be complete */
     uint64_t pull_pushes; /* of its own that must be applied */
+    bool is_read;         /* a plane of the part is wanted: */
+    uint32_t plane;       /* this one, */
+    uint64_t plane_asked; /* by this request */
     tt_list_node pull;
 } tt_slot;
 
@@ -198,6 +201,8 @@ typedef struct tt_quorum {
 
 struct tt_owner_store {
     uint32_t id;
+    tt_split split;
+    uint32_t self; /* number of this rank among the store's owners */
     bool has_settings;
     char settings[TT_SYNC_TEXT_BYTES]; /* as the first worker sent them */
     uint32_t settings_from;

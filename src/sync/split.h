@@ -34,6 +34,7 @@ typedef struct tt_split {
     uint32_t owners;           /* servers used, and workers if they own something */
     uint64_t server_weight, worker_weight, weight; /* of each, of all */
     uint32_t grain;                                /* bytes; parts begin at multiples of it */
+    const uint32_t *chosen; /* [used] servers that own parts, ascending; NULL: the first ones */
 } tt_split;
 
 typedef struct tt_split_part {
@@ -42,6 +43,9 @@ typedef struct tt_split_part {
 } tt_split_part;
 
 tt_split tt_split_make(uint32_t workers, uint32_t servers);
+/* The same if only `chosen_count` of the servers may own parts. `chosen` stays the caller's. */
+tt_split tt_split_make_of(uint32_t workers, uint32_t servers, const uint32_t *chosen,
+                          uint32_t chosen_count);
 
 /* The rank of an owner, and the number of a rank; not below `owners`: it owns nothing. */
 uint32_t tt_split_rank(const tt_split *split, uint32_t owner);

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/reduce.h"
+#include "sync/keep/keep.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
 #include "sync/sync_internal.h"
@@ -80,7 +81,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
     key->is_coded =
         tt_coded_applies(&key->store->codec, (tt_dtype)key->claim.dtype, key->claim.count);
-    const tt_split split = tt_coded_split(sync, &key->store->codec, key->is_coded);
+    const tt_split split = tt_coded_split(&key->store->split, &key->store->codec, key->is_coded);
     const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     tt_split_part *places = tt_platform_allocate(sync->platform, all * sizeof(*places));
     if (places == NULL) {
@@ -89,7 +90,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     (void)tt_split_cut(&split, key->id, bytes, places, all);
     uint32_t own = 0;
     for (uint32_t i = 0; i < all; i++) {
-        own += places[i].owner == sync->self ? 1 : 0;
+        own += places[i].owner == key->store->self ? 1 : 0;
     }
     tt_status status = TT_OK;
     key->parts = own > 0 ? tt_platform_allocate(sync->platform, own * sizeof(*key->parts)) : NULL;
@@ -98,7 +99,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     }
     key->part_count = key->parts != NULL ? own : 0;
     for (uint32_t i = 0, at = 0; i < all && status == TT_OK; i++) {
-        if (places[i].owner == sync->self) {
+        if (places[i].owner == key->store->self) {
             status = tt_owner_part_make(sync, key, &key->parts[at++], &places[i], i);
         }
     }
@@ -312,6 +313,10 @@ void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_ow
         first_filled(sync, part, head);
         return;
     }
+    if (head->kind == TT_SYNC_FILL) {
+        tt_keep_filled(sync, part, worker, head);
+        return;
+    }
     TT_ASSERT(part->slots[worker].phase == TT_SLOT_ARRIVING);
     slot_filled(sync, part, worker, head);
 }
@@ -503,7 +508,7 @@ static void end_sum(tt_sync *sync, tt_owner_part *part)
 
 /* ---- answers ---- */
 
-static tt_head answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked)
+tt_head tt_owner_answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked)
 {
     const tt_owner_store *store = part->key->store;
     const uint64_t clock = tt_min_u64(tt_owner_progress(store), UINT32_MAX);
@@ -521,18 +526,11 @@ static bool is_lent(const tt_owner_part *part, uint32_t worker)
     return part->slots[worker].is_lent[part->current];
 }
 
-/* The worker may be this rank itself, and send its next request at once: callers are done with the
- * slot before. */
-static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head)
+void tt_owner_send_version(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head,
+                           uint32_t version)
 {
     tt_slot *slot = &part->slots[worker];
-    const uint32_t version = part->current;
     TT_ASSERT(!slot->is_lent[version]);
-    slot->read_step = part->step;
-    slot->has_read = true;
-    if (part->reads != NULL && part->bytes > 0) {
-        memcpy(part->reads + worker * state_bytes(part), part->values[version], part->bytes);
-    }
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
                     .age = part->age,
@@ -546,6 +544,17 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     }
 }
 
+static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head)
+{
+    tt_slot *slot = &part->slots[worker];
+    slot->read_step = part->step;
+    slot->has_read = true;
+    if (part->reads != NULL && part->bytes > 0) {
+        memcpy(part->reads + worker * state_bytes(part), part->values[part->current], part->bytes);
+    }
+    tt_owner_send_version(sync, part, worker, head, part->current);
+}
+
 static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];
@@ -553,7 +562,8 @@ static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     if (has_value && is_lent(part, worker)) {
         return;
     }
-    tt_head head = answer_head(part, has_value ? TT_SYNC_VALUE : TT_SYNC_TAKEN, slot->asked);
+    tt_head head =
+        tt_owner_answer_head(part, has_value ? TT_SYNC_VALUE : TT_SYNC_TAKEN, slot->asked);
     head.flags = slot->is_uncounted ? TT_SYNC_FLAG_UNCOUNTED : 0;
     slot->owes = slot->owes_value = false;
     if (has_value) {
@@ -578,12 +588,15 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
             answer_push(sync, part, i);
         }
         if (can_answer_pull(part, slot) && !is_lent(part, i)) {
-            tt_head head = answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
+            tt_head head = tt_owner_answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
             head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
             send_value(sync, part, i, head);
         } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
             slot->has_waited = true;
+        }
+        if (slot->is_read) {
+            tt_keep_answer(sync, part, i);
         }
     }
 }
@@ -606,7 +619,7 @@ void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worke
     tt_slot *slot = &part->slots[worker];
     recall(sync, part, worker);
     forget_pull(slot);
-    slot->owes = slot->owes_value = false;
+    slot->owes = slot->owes_value = slot->is_read = false;
     if (slot->phase == TT_SLOT_ARRIVING) {
         slot->phase = TT_SLOT_EMPTY; /* half a push is none */
     }

@@ -21,10 +21,10 @@ static bool is_inner(const tt_sync *sync, uint32_t peer)
     return !is_server(sync, peer) && !is_server(sync, sync->roles.rank);
 }
 
-uint32_t tt_sync_keeper(const tt_sync *sync)
+uint32_t tt_sync_keeper(const tt_sync *sync, const tt_split *split)
 {
     uint32_t owner = 0;
-    while (owner + 1 < sync->split.owners && sync->is_gone[tt_split_rank(&sync->split, owner)]) {
+    while (owner + 1 < split->owners && sync->is_gone[tt_split_rank(split, owner)]) {
         owner++;
     }
     return owner;
@@ -49,7 +49,7 @@ static void deliver(tt_sync *sync, const tt_head *head, const void *payload)
     if (head->kind < TT_SYNC_OPENED) {
         (void)tt_owner_frame(sync, self, head, payload);
     } else if (head->kind >= TT_SYNC_QUORUM) {
-        tt_owner_owner_frame(sync, head, payload);
+        tt_owner_owner_frame(sync, self, head, payload);
     } else {
         (void)tt_worker_frame(sync, self, head, payload);
     }
@@ -210,9 +210,7 @@ static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const 
         return is_server(sync, peer) ? NULL : tt_owner_frame(sync, peer, head, payload);
     }
     if (head->kind >= TT_SYNC_QUORUM) {
-        if (tt_split_number(&sync->split, peer) < sync->split.owners) {
-            tt_owner_owner_frame(sync, head, payload);
-        }
+        tt_owner_owner_frame(sync, peer, head, payload);
         return NULL;
     }
     return is_server(sync, sync->roles.rank) ? NULL : tt_worker_frame(sync, peer, head, payload);

@@ -51,8 +51,8 @@ struct tt_sync {
     uint32_t workers_left;
     bool *is_gone;         /* [processes] */
     tt_arriving *arriving; /* [processes] */
-    tt_split split;
-    uint32_t self; /* number of this rank as an owner; not below split.owners: it is none */
+    tt_split split; /* of stores with all servers, and of named sums */
+    uint32_t self;  /* number of this rank as an owner; not below split.owners: it is none */
 
     tt_owner_store *owned[TT_STORES_MAX];
     bool is_closed[TT_STORES_MAX]; /* late frames of such stores are dropped */
@@ -80,8 +80,9 @@ static inline uint32_t tt_sync_processes(const tt_sync *sync)
     return sync->roles.workers + sync->roles.servers;
 }
 
-/* The owner with the least number that is not gone: it decides when workers may go on. */
-uint32_t tt_sync_keeper(const tt_sync *sync);
+/* Of a store's owners, the one with the least number that is not gone: it decides when workers may
+ * go on. */
+uint32_t tt_sync_keeper(const tt_sync *sync, const tt_split *split);
 /* "server 1 (rank 5)" or "worker 2 (rank 2)". */
 void tt_sync_add_peer(const tt_sync *sync, tt_text *text, uint32_t rank);
 
