@@ -77,6 +77,25 @@ void tt_sync_signal(tt_sync *sync, uint32_t peer, tt_head head)
     (void)tt_sync_send(sync, &send, head, 0); /* a failure is reported as the peer's */
 }
 
+/* There is no memory for a text, but the failure must arrive: the text is a constant one. */
+static void send_failure(tt_sync *sync, uint32_t peer, tt_head head)
+{
+    static const char text[] = "a rank fails the call and has no memory to send the reason; its "
+                               "host needs more memory";
+    tt_send send = {.peer = peer,
+                    .urgency = TT_URGENCY_CONTROL,
+                    .token = TT_TOKEN_NONE,
+                    .payload = text};
+    (void)tt_sync_send(sync, &send, head, sizeof(text) - 1);
+}
+
+/* Frames that report a failure are understood with any text. */
+static bool is_failure(const tt_head *head)
+{
+    return (head->kind == TT_SYNC_FAILED || head->kind == TT_SYNC_OPENED) &&
+           (int64_t)head->argument < 0;
+}
+
 bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *bytes,
                        uint32_t byte_count)
 {
@@ -86,7 +105,15 @@ bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *b
         (void)tt_sync_send(sync, &send, head, byte_count);
         return true;
     }
+    if (byte_count == 0) {
+        tt_sync_signal(sync, peer, head);
+        return true;
+    }
     tt_sync_note *note = tt_platform_allocate(sync->platform, sizeof(*note));
+    if (note == NULL && is_failure(&head)) {
+        send_failure(sync, peer, head);
+        return true;
+    }
     if (note == NULL) {
         return false;
     }

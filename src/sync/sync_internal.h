@@ -89,7 +89,8 @@ void tt_sync_add_peer(const tt_sync *sync, tt_text *text, uint32_t rank);
 /* Send a frame, also to this rank itself; epoch and payload_bytes are filled in. As the platform's
  * send. */
 tt_status tt_sync_send(tt_sync *sync, tt_send *send, tt_head head, uint32_t payload_bytes);
-/* A short payload, which is copied. Without memory the frame is lost: then `false`. */
+/* A short payload, which is copied. Without memory a failure is sent with a constant text; another
+ * frame is lost: then `false`. */
 bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *bytes,
                        uint32_t byte_count);
 /* A frame without payload. */
