@@ -149,7 +149,33 @@ TUTTI_API tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out
 TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
                                        uint64_t from_clock);
 
-/* What has happened since the store was opened. */
+/* All workers, after the same iteration, with no call on the store in flight: all that the store
+ * has goes to a file, or comes from one. Of each tensor that is its value and the update's state,
+ * such as momentum; of the store its clock and the update's options. Worker 0 writes and reads
+ * `path`, and the others wait; a failure is the same on all, and leaves the store as it was.
+ *
+ * The file says nothing of servers or workers: load it with any number of them, under any policy.
+ * Update (but for its options, which are the file's), and the count and type of each tensor must be
+ * the same. Tensors that the store lacks are added. After load the clock is that of the file, and
+ * servers that are gone own nothing. So a store that has failed because a server died, and all
+ * calls on it with TUTTI_ERR_PEER_DOWN, goes on from its last file:
+ *
+ *     if (tutti_store_push(store, "w", gradient) == TUTTI_ERR_PEER_DOWN) {
+ *         tutti_store_load(store, "last.tutti");     (on all workers)
+ *     }
+ *
+ * Not with a worker that is gone. Not saved: values of update sum, residuals of codecs, what dc
+ * knows of reads, and counts; they begin anew. A file is complete when it has its name: it is
+ * written to PATH.tmp before, and is on disk when save returns. */
+TUTTI_API tutti_status tutti_store_save(tutti_store *store, const char *path);
+TUTTI_API tutti_status tutti_store_load(tutti_store *store, const char *path);
+/* Likewise, but without a file: from now on only the first `servers` servers own parts, and workers
+ * what is theirs with so many servers. With more servers than the job has, all do. A job may so
+ * stop using servers before they end, and use more of them later. Bits of bulk are as without it.
+ */
+TUTTI_API tutti_status tutti_store_reshard(tutti_store *store, int servers);
+
+/* What has happened since the store was opened, loaded or resharded. */
 typedef struct tutti_store_counts {
     size_t struct_bytes;
     uint64_t clock; /* iterations that this worker has completed */

@@ -181,3 +181,38 @@ def test_options_change(job):
         if job.rank == 0:
             store.set("lr", 0.25, store.completed)
         assert (store.push_pull("w", numpy.ones(5, "f4")) == ramp() - 0.25).all()
+
+
+def test_a_store_is_saved_loaded_and_resharded(job, tmp_path):
+    paths = job.allgather(numpy.frombuffer(str(tmp_path).encode().ljust(512), "u1"))
+    path = bytes(numpy.asarray(paths).reshape(-1)[:512]).decode().rstrip() + "/store.tutti"
+    gradient = ramp(30000) + job.rank
+    with job.store("bulk", "momentum:lr=0.1") as store:
+        store.add("w", ramp(30000))
+        store.add("b", ramp(3))
+
+        def train(steps):
+            for _ in range(steps):
+                store.push("w", gradient)
+                store.push("b", ramp(3))
+                store.clock()
+            return store.pull("w"), store.pull("b")
+
+        train(3)
+        store.save(path)
+        wanted = train(2)
+        store.load(path)
+        assert store.completed == 3 and store.count()["clock"] == 3
+        assert all((a == b).all() for a, b in zip(train(2), wanted))
+        store.load(path)
+        for servers in (0, 9):
+            store.reshard(servers)
+            assert store.completed == 3
+        assert all((a == b).all() for a, b in zip(train(2), wanted))
+        with pytest.raises(errors.TuttiError, match="cannot be read: No such file"):
+            store.load(path + "2")
+        with pytest.raises(errors.BadArgument, match="servers is negative"):
+            store.reshard(-1)
+    with job.store("bulk", "adam") as store:
+        with pytest.raises(errors.TuttiError, match="update momentum"):
+            store.load(path)

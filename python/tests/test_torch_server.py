@@ -230,6 +230,30 @@ def test_a_state_is_gone_on_from(update, tmp_path):
     optimizer.close()
 
 
+@pytest.mark.parametrize("update", ["sgd", "momentum", "adam"])
+def test_a_file_has_the_state_of_owners(update, tmp_path):
+    path = hvd.broadcast_object(str(tmp_path / "store.tutti"), 0)
+    model = model_of()
+    optimizer = server(model, update, lr=0.05)
+    train(model, optimizer, steps=3)
+    optimizer.save(path)
+    at_save = copy.deepcopy(model)
+    train(model, optimizer, steps=2)
+    undisturbed = copy.deepcopy(model)
+    optimizer.load(path)
+    assert_close(model, at_save, rtol=0, atol=0)
+    assert optimizer.clock == 3
+    train(model, optimizer, steps=2)
+    assert_close(model, undisturbed, rtol=0, atol=0)
+    optimizer.close()
+    other = model_of()
+    optimizer = server(other, update, lr=0.05)
+    optimizer.load(path)
+    train(other, optimizer, steps=2)
+    assert_close(other, undisturbed, rtol=0, atol=0)
+    optimizer.close()
+
+
 def test_a_scheduler_changes_the_learning_rate():
     model, plain = model_of(), model_of()
     optimizer = server(model, "sgd:lr=0.1")

@@ -223,6 +223,9 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_store_count": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(StoreCounts)]),
     "tutti_store_set": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double,
                                        ctypes.c_uint64]),
+    "tutti_store_save": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+    "tutti_store_load": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
+    "tutti_store_reshard": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int]),
 }
 
 

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from types import TracebackType
-from typing import Any, Callable, Dict, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Optional, Tuple, Type, Union
 
 from . import _library as c
 from . import last_words
@@ -263,6 +264,27 @@ class Store:
         iterations from `from_clock` on; None: as soon as possible."""
         clock = c.STORE_NOW if from_clock is None else from_clock
         self._check(_function("tutti_store_set")(self._checked(), option.encode(), value, clock))
+
+    # ---- files, and other owners ----
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Write all that the store has to one file: values, the update's state and options, the
+        clock. Every worker calls it after the same iteration, with no call in flight; rank 0
+        writes."""
+        self._check(_function("tutti_store_save")(self._checked(), os.fsencode(path)))
+
+    def load(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Go on from a file; every worker calls it, and rank 0 reads. Update, and count and type
+        of tensors that were added, must be the same; servers, workers and policy may differ. A
+        store that has failed because a server died goes on with the owners left. Add tensors
+        before: those that the file alone has are kept, but cannot be used."""
+        self._check(_function("tutti_store_load")(self._checked(), os.fsencode(path)))
+        self._completed = self.count()["clock"]
+
+    def reshard(self, servers: int) -> None:
+        """From now on only the first `servers` servers own parts. Every worker calls it after the
+        same iteration, with no call in flight."""
+        self._check(_function("tutti_store_reshard")(self._checked(), servers))
 
     def count(self) -> Dict[str, Any]:
         """What has happened on the store: tutti_store_counts of tutti/store.h, by the names of its

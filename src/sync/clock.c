@@ -37,6 +37,14 @@ static bool find_least(tt_clock *clock)
     return clock->least > before;
 }
 
+void tt_clock_start(tt_clock *clock, uint64_t count)
+{
+    for (uint32_t i = 0; i < clock->size; i++) {
+        clock->counts[i] = tt_max_u64(clock->counts[i], count);
+    }
+    (void)find_least(clock);
+}
+
 bool tt_clock_tick(tt_clock *clock, uint32_t worker, uint64_t count)
 {
     TT_ASSERT(worker < clock->size);

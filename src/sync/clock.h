@@ -26,6 +26,8 @@ typedef struct tt_clock {
 tt_status tt_clock_make(tt_clock *clock, tt_platform *platform, uint32_t size);
 void tt_clock_release(tt_clock *clock, tt_platform *platform);
 
+/* All workers have completed `count` iterations before the first one that is counted. */
+void tt_clock_start(tt_clock *clock, uint64_t count);
 /* The worker has completed `count` iterations; fewer than before are ignored. True: the least has
  * grown. */
 bool tt_clock_tick(tt_clock *clock, uint32_t worker, uint64_t count);

@@ -56,6 +56,9 @@ typedef struct tt_slot {
     uint64_t pull_asked;  /* and of the one that pulls */
     uint64_t pull_clock;  /* iterations that must be complete */
     uint64_t pull_pushes; /* of its own that must be applied */
+    bool is_read;         /* a plane of the part is wanted: */
+    uint32_t plane;       /* this one, */
+    uint64_t plane_asked; /* by this request */
     tt_list_node pull;
     uint32_t ranks; /* of named sums: workers in the push, */
     uint64_t held;  /* and sums that workers behind this relay have pushed to, as of HELD */
@@ -212,6 +215,8 @@ typedef struct tt_quorum {
 
 struct tt_owner_store {
     uint32_t id;
+    tt_split split;
+    uint32_t self; /* number of this rank among the store's owners */
     bool has_settings;
     char settings[TT_SYNC_TEXT_BYTES]; /* as the first worker sent them */
     uint32_t settings_from;
@@ -230,8 +235,6 @@ struct tt_owner_store {
     tt_text lost_text;     /* and how */
     tt_owner_set set;
     tt_owner_tally tally;
-    const tt_split *split;
-    uint32_t self;           /* number of this rank in it */
     const tt_relays *relays; /* of named sums; NULL: there are none */
 };
 

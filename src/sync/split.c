@@ -32,10 +32,23 @@ tt_split tt_split_make_hosts(uint32_t workers, uint32_t hosts, uint32_t servers)
     return split;
 }
 
+tt_split tt_split_make_of(uint32_t workers, uint32_t servers, const uint32_t *chosen,
+                          uint32_t chosen_count)
+{
+    TT_ASSERT(chosen_count <= servers);
+    tt_split split = tt_split_make(workers, chosen_count);
+    split.servers = servers;
+    split.chosen = chosen;
+    return split;
+}
+
 uint32_t tt_split_rank(const tt_split *split, uint32_t owner)
 {
     TT_ASSERT(owner < split->owners);
-    return owner < split->used ? split->workers + owner : owner - split->used;
+    if (owner >= split->used) {
+        return owner - split->used;
+    }
+    return split->workers + (split->chosen != NULL ? split->chosen[owner] : owner);
 }
 
 uint32_t tt_split_number(const tt_split *split, uint32_t rank)
@@ -43,7 +56,13 @@ uint32_t tt_split_number(const tt_split *split, uint32_t rank)
     const bool is_server = rank >= split->workers;
     TT_ASSERT(rank < split->workers + split->servers);
     if (is_server) {
-        return rank - split->workers < split->used ? rank - split->workers : UINT32_MAX;
+        const uint32_t server = rank - split->workers;
+        uint32_t owner = 0;
+        while (split->chosen != NULL && owner < split->used && split->chosen[owner] != server) {
+            owner++;
+        }
+        owner = split->chosen != NULL ? owner : server;
+        return owner < split->used ? owner : UINT32_MAX;
     }
     return split->owners > split->used ? split->used + rank : UINT32_MAX;
 }

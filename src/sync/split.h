@@ -34,6 +34,7 @@ typedef struct tt_split {
     uint32_t owners;           /* servers used, and workers if they own something */
     uint64_t server_weight, worker_weight, weight; /* of each, of all */
     uint32_t grain;                                /* bytes; parts begin at multiples of it */
+    const uint32_t *chosen; /* [used] servers that own parts, ascending; NULL: the first ones */
 } tt_split;
 
 typedef struct tt_split_part {
@@ -45,6 +46,9 @@ tt_split tt_split_make(uint32_t workers, uint32_t servers);
 /* The same for workers that share cards, one of each host: n is the number of hosts, and their
  * workers share what a host owns, all alike. Workers are owners also if they own no bytes. */
 tt_split tt_split_make_hosts(uint32_t workers, uint32_t hosts, uint32_t servers);
+/* The same if only `chosen_count` of the servers may own parts. `chosen` stays the caller's. */
+tt_split tt_split_make_of(uint32_t workers, uint32_t servers, const uint32_t *chosen,
+                          uint32_t chosen_count);
 
 /* The rank of an owner, and the number of a rank; not below `owners`: it owns nothing. */
 uint32_t tt_split_rank(const tt_split *split, uint32_t owner);

@@ -183,9 +183,29 @@ static void test_hosts_share_as_workers_do(void **state)
     }
 }
 
+static void test_chosen_servers_own_what_so_many_would(void **state)
+{
+    static const uint32_t chosen[] = {1, 4};
+    const tt_split split = tt_split_make_of(4, 6, chosen, 2), plain = tt_split_make(4, 2);
+    (void)state;
+    assert_int_equal(split.owners, plain.owners);
+    assert_int_equal(split.weight, plain.weight);
+    for (uint32_t owner = 0; owner < split.owners; owner++) {
+        const uint32_t rank = tt_split_rank(&split, owner);
+        assert_int_equal(rank, owner < 2 ? 4 + chosen[owner] : owner - 2);
+        assert_int_equal(tt_split_number(&split, rank), owner);
+    }
+    assert_true(tt_split_number(&split, 4) >= split.owners);
+    assert_true(tt_split_number(&split, 9) >= split.owners);
+    const tt_split none = tt_split_make_of(2, 2, chosen, 0);
+    assert_int_equal(none.owners, 2);
+    assert_int_equal(tt_split_rank(&none, 1), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chosen_servers_own_what_so_many_would),
         cmocka_unit_test(test_shares_are_the_closed_form),
         cmocka_unit_test(test_more_servers_than_workers_own_nothing),
         cmocka_unit_test(test_one_worker_and_its_server),

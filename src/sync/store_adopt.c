@@ -51,7 +51,7 @@ static tt_status find_place(tt_sync *sync, const tt_owner_key *key, uint32_t num
                             tt_split_part *place_out)
 {
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
-    const uint32_t all = tt_split_cut(&sync->split, key->id, bytes, NULL, 0);
+    const uint32_t all = tt_split_cut(&key->store->split, key->id, bytes, NULL, 0);
     if (number >= all) {
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -60,10 +60,10 @@ static tt_status find_place(tt_sync *sync, const tt_owner_key *key, uint32_t num
     if (places == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    (void)tt_split_cut(&sync->split, key->id, bytes, places, number + 1);
+    (void)tt_split_cut(&key->store->split, key->id, bytes, places, number + 1);
     *place_out = places[number];
     tt_platform_release(sync->platform, places, place_bytes);
-    return place_out->owner != sync->self ? TT_OK : TT_ERR_BAD_ARGUMENT;
+    return place_out->owner != key->store->self ? TT_OK : TT_ERR_BAD_ARGUMENT;
 }
 
 static tt_owner_part *refuse(tt_sync *sync, tt_owner_key *key)

@@ -20,22 +20,25 @@
 #include "sync/sync_internal.h"
 
 /* The owner of a part, as far as this rank knows who is gone. */
-static uint32_t live_owner(const tt_sync *sync, const tt_worker_part *part, uint32_t number)
+static uint32_t live_owner(const tt_sync *sync, const tt_worker_key *key, uint32_t number)
 {
+    const tt_split *split = &key->store->split;
+    const tt_worker_part *part = &key->parts[number];
     uint32_t turn = 0;
     uint32_t owner = part->home;
-    while (sync->is_gone[tt_split_rank(&sync->split, owner)] && ++turn < sync->split.owners) {
-        owner = tt_split_heir(&sync->split, part->home, number, turn);
+    while (sync->is_gone[tt_split_rank(split, owner)] && ++turn < split->owners) {
+        owner = tt_split_heir(split, part->home, number, turn);
     }
     return owner;
 }
 
 bool tt_worker_can_move(const tt_sync *sync, const tt_worker_store *store, uint32_t peer)
 {
-    const uint32_t keeper = tt_sync_keeper(sync);
+    const uint32_t keeper = tt_sync_keeper(sync, &store->split);
     return store->status >= 0 && peer >= sync->roles.workers && store->update.update->is_sum &&
            store->codec.codec == NULL && store->id != TT_STORE_SUMS &&
-           tt_policy_is_bulk(&store->policy) && !sync->is_gone[tt_split_rank(&sync->split, keeper)];
+           tt_policy_is_bulk(&store->policy) &&
+           !sync->is_gone[tt_split_rank(&store->split, keeper)];
 }
 
 /* The sum that the front request wants of a part is lost: the request fails when its other parts
@@ -71,7 +74,7 @@ bool tt_worker_is_held(tt_sync *sync, tt_worker_key *key, uint32_t number)
 static void part_withdraw(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_worker_part *part = &key->parts[number];
-    const uint32_t peer = tt_split_rank(&sync->split, part->place.owner);
+    const uint32_t peer = tt_split_rank(&key->store->split, part->place.owner);
     if (part->is_lent) {
         const uint64_t token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number;
         sync->platform->ops->recall(sync->platform, peer, token);
@@ -84,10 +87,10 @@ static void part_withdraw(tt_sync *sync, tt_worker_key *key, uint32_t number)
 static void part_move(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_worker_part *part = &key->parts[number];
-    const uint32_t owner = live_owner(sync, part, number);
+    const uint32_t owner = live_owner(sync, key, number);
     if (owner != part->place.owner) {
         part_withdraw(sync, key, number);
-        part->dead = tt_split_rank(&sync->split, part->place.owner);
+        part->dead = tt_split_rank(&key->store->split, part->place.owner);
         part->place.owner = owner;
         part->is_moving = true;
         part->is_offered = false;
@@ -115,7 +118,7 @@ void tt_worker_offer(tt_sync *sync, tt_worker_key *key)
                                   .lane = i,
                                   .argument = part->pushes - (is_pushed ? 1 : 0)};
             part->is_offered = true;
-            tt_sync_signal(sync, tt_split_rank(&sync->split, part->place.owner), head);
+            tt_sync_signal(sync, tt_split_rank(&key->store->split, part->place.owner), head);
         }
     }
 }
@@ -136,8 +139,8 @@ static void key_move(tt_sync *sync, tt_worker_key *key, uint32_t owner)
 
 void tt_worker_move(tt_sync *sync, tt_worker_store *store, uint32_t peer)
 {
-    const uint32_t owner = tt_split_number(&sync->split, peer);
-    TT_ASSERT(owner < sync->split.owners);
+    const uint32_t owner = tt_split_number(&store->split, peer);
+    TT_ASSERT(owner < store->split.owners);
     for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
         for (tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
             if (key->status >= 0) {
@@ -158,7 +161,7 @@ void tt_worker_adopted(tt_sync *sync, tt_worker_store *store, uint32_t peer, con
     }
     tt_worker_part *part = &key->parts[head->lane];
     if (!part->is_moving || !part->is_offered || head->argument > part->pushes ||
-        peer != tt_split_rank(&sync->split, part->place.owner)) {
+        peer != tt_split_rank(&store->split, part->place.owner)) {
         return; /* a second copy, or nonsense */
     }
     part->is_moving = false;

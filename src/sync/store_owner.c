@@ -9,6 +9,8 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/hash64.h"
+#include "sync/keep/keep.h"
+#include "sync/keep/owners.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
 #include "sync/sum/sum_relay.h"
@@ -119,6 +121,7 @@ static void store_release(tt_sync *sync, tt_owner_store *store)
     tt_clock_release(&store->clock, platform);
     tt_quorum_release(sync, store);
     sync->owned[store->id] = NULL;
+    tt_owners_release(sync, &store->split);
     tt_platform_release(platform, store, sizeof(*store));
 }
 
@@ -141,8 +144,8 @@ static tt_owner_store *store_make(tt_sync *sync, uint32_t id)
         return NULL;
     }
     store->id = id;
-    store->split = tt_sync_split(sync, id);
-    store->self = tt_split_number(store->split, sync->roles.rank);
+    store->split = *tt_sync_split(sync, id);
+    store->self = tt_split_number(&store->split, sync->roles.rank);
     store->relays = tt_owner_is_sums(store) ? sync->relays : NULL;
     tt_list_init(&store->pulls);
     sync->owned[id] = store;
@@ -189,27 +192,48 @@ static void tell_opened(tt_sync *sync, tt_owner_store *store)
     }
 }
 
-/* The settings are "POLICY UPDATE[ codec=CODEC]"; a worker checks them before it sends them. */
-static bool read_settings(const tt_sync *sync, tt_owner_store *store)
+/* Iterations before `clock` count as completed by all. */
+static void start_clocks(tt_owner_store *store, uint64_t clock)
 {
-    static const char codec_mark[] = " codec=";
-    char policy[TT_SYNC_TEXT_BYTES], update[TT_SYNC_TEXT_BYTES];
+    tt_clock_start(&store->clock, clock);
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        store->workers[i].declared = clock;
+    }
+    store->quorum.decided = store->quorum.begun = store->quorum.closed = clock;
+    store->set.applied = clock;
+}
+
+/* The settings are "POLICY UPDATE[ codec=CODEC][ clock=N servers=HEX]"; a worker checks them before
+ * it sends them. */
+static bool read_settings(tt_sync *sync, tt_owner_store *store)
+{
+    static const char codec_mark[] = "codec=";
+    char policy[TT_SYNC_TEXT_BYTES], word[TT_SYNC_TEXT_BYTES];
+    const char *rest = store->settings;
+    uint64_t clock = 0;
     tt_text why = {0};
-    const size_t length = strcspn(store->settings, " ");
-    if (store->settings[length] == '\0') {
+    if (!tt_text_take_word(&rest, " ", policy, sizeof(policy)) || *rest == '\0') {
         return false;
     }
-    memcpy(policy, store->settings, length);
-    policy[length] = '\0';
-    const char *rest = store->settings + length + 1;
-    const char *codec = strstr(rest, codec_mark);
-    const size_t update_length = codec != NULL ? (size_t)(codec - rest) : strlen(rest);
-    memcpy(update, rest, update_length);
-    update[update_length] = '\0';
-    codec = codec != NULL ? codec + sizeof(codec_mark) - 1 : NULL;
-    return tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) == TT_OK &&
-           tt_update_parse(update, &store->update, &why) == TT_OK &&
-           tt_coded_parse(codec, &store->codec, &why) == TT_OK;
+    rest++;
+    if (!tt_text_take_word(&rest, " ", word, sizeof(word)) ||
+        tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) != TT_OK ||
+        tt_update_parse(word, &store->update, &why) != TT_OK) {
+        return false;
+    }
+    while (*rest != '\0') {
+        rest++;
+        const bool is_sound = tt_text_take_word(&rest, " ", word, sizeof(word));
+        const bool is_codec = strncmp(word, codec_mark, sizeof(codec_mark) - 1) == 0;
+        if (!is_sound || (!is_codec && tt_owner_is_sums(store)) ||
+            (is_codec ? tt_coded_parse(word + sizeof(codec_mark) - 1, &store->codec, &why)
+                      : tt_owners_read(sync, word, &store->split, &clock)) != TT_OK) {
+            return false;
+        }
+    }
+    store->self = tt_split_number(&store->split, sync->roles.rank);
+    start_clocks(store, clock);
+    return store->self < store->split.owners;
 }
 
 static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
@@ -633,21 +657,25 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
         tt_owner_take_pull(sync, worker, head, part);
         return NULL;
     }
+    if (head->kind == TT_SYNC_READ) {
+        tt_keep_take_read(sync, worker, head, part);
+        return NULL;
+    }
+    if (head->kind == TT_SYNC_FILL) {
+        return tt_keep_take_fill(sync, worker, head, part, payload);
+    }
     return worker == 0 ? tt_owner_take_first(sync, head, part, payload) : NULL;
 }
 
-void tt_owner_owner_frame(tt_sync *sync, const tt_head *head, const void *payload)
+void tt_owner_owner_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
 {
     tt_owner_store *store = head->set < TT_STORES_MAX ? sync->owned[head->set] : NULL;
+    if (store != NULL && tt_split_number(&store->split, peer) >= store->split.owners) {
+        return;
+    }
     if (head->kind == TT_SYNC_QUORUM && store != NULL && payload != NULL && !is_failed(store)) {
         tt_quorum_frame(sync, store, head, payload);
     }
-}
-
-static bool is_owner(const tt_sync *sync, uint32_t store)
-{
-    const tt_split *split = tt_sync_split(sync, store);
-    return tt_split_number(split, sync->roles.rank) < split->owners;
 }
 
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload)
@@ -655,7 +683,7 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     TT_ASSERT(worker < sync->roles.workers);
     const bool is_text =
         head->kind == TT_SYNC_OPEN || head->kind == TT_SYNC_ADD || head->kind == TT_SYNC_OBJECT;
-    if (head->set >= TT_STORES_MAX || sync->is_closed[head->set] || !is_owner(sync, head->set) ||
+    if (head->set >= TT_STORES_MAX || sync->is_closed[head->set] ||
         (is_text && head->payload_bytes > TT_SYNC_TEXT_BYTES)) {
         return NULL;
     }
@@ -678,6 +706,9 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_COUNT:
         tt_count_frame(sync, store, worker, head);
         return NULL;
+    case TT_SYNC_OPTIONS:
+        tt_keep_options_frame(sync, store, worker, head);
+        return NULL;
     case TT_SYNC_SET:
         tt_set_frame(sync, store, worker, head);
         return NULL;
@@ -688,6 +719,8 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_PUSH:
     case TT_SYNC_PULL:
     case TT_SYNC_ADOPT:
+    case TT_SYNC_READ:
+    case TT_SYNC_FILL:
         return part_frame(sync, store, worker, head, payload);
     default:
         tt_sum_frame(sync, store, worker, head, payload);

@@ -35,7 +35,7 @@ static inline bool tt_owner_is_sums(const tt_owner_store *store)
 /* A frame from a worker; `payload` as in tt_machine_ops.frame, but of any length from this rank. */
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload);
 /* A frame from another owner, or from this rank as one. */
-void tt_owner_owner_frame(tt_sync *sync, const tt_head *head, const void *payload);
+void tt_owner_owner_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload);
 /* The payload of a long frame has arrived. */
 void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part);
 void tt_owner_sent(tt_sync *sync, uint64_t token);
@@ -65,6 +65,11 @@ tt_owner_part *tt_owner_find_adopted(const tt_owner_key *key, uint32_t number);
 void tt_owner_adopted_worker_out(tt_sync *sync, tt_owner_key *key, uint32_t worker);
 void tt_owner_release_adopted(tt_sync *sync, tt_owner_key *key);
 
+/* Send a version of a part that no send to this worker has. The worker may be this rank itself, and
+ * send its next request at once: callers are done with the slot before. */
+void tt_owner_send_version(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head,
+                           uint32_t version);
+tt_head tt_owner_answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked);
 /* The part has something to do. */
 void tt_owner_due(tt_sync *sync, tt_owner_part *part);
 void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part,

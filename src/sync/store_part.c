@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/reduce.h"
+#include "sync/keep/keep.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
 #include "sync/sum/sum_relay.h"
@@ -53,7 +54,7 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
                             .number = number,
                             .first = place->first,
                             .bytes = place->bytes,
-                            .owner = tt_split_rank(key->store->split, place->owner),
+                            .owner = tt_split_rank(&key->store->split, place->owner),
                             .is_relay = part->is_relay};
     const uint32_t rooms = room_count(sync, part);
     tt_coded_sizes(key, part);
@@ -98,7 +99,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
     key->is_coded =
         tt_coded_applies(&key->store->codec, (tt_dtype)key->claim.dtype, key->claim.count);
-    const tt_split split = tt_coded_split(key->store->split, &key->store->codec, key->is_coded);
+    const tt_split split = tt_coded_split(&key->store->split, &key->store->codec, key->is_coded);
     const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     tt_split_part *places = tt_platform_allocate(sync->platform, all * sizeof(*places));
     if (places == NULL) {
@@ -341,6 +342,10 @@ void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_ow
         tt_relay_payload(sync, part);
         return;
     }
+    if (head->kind == TT_SYNC_FILL) {
+        tt_keep_filled(sync, part, worker, head);
+        return;
+    }
     TT_ASSERT(part->slots[worker].phase == TT_SLOT_ARRIVING);
     slot_filled(sync, part, worker, head);
 }
@@ -547,7 +552,7 @@ static void end_sum(tt_sync *sync, tt_owner_part *part)
 
 /* ---- answers ---- */
 
-static tt_head answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked)
+tt_head tt_owner_answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked)
 {
     const tt_owner_store *store = part->key->store;
     const uint64_t clock = tt_min_u64(tt_owner_progress(store), UINT32_MAX);
@@ -565,18 +570,11 @@ static bool is_lent(const tt_owner_part *part, uint32_t worker)
     return part->slots[worker].is_lent[part->current];
 }
 
-/* The worker may be this rank itself, and send its next request at once: callers are done with the
- * slot before. */
-static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head)
+void tt_owner_send_version(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head,
+                           uint32_t version)
 {
     tt_slot *slot = &part->slots[worker];
-    const uint32_t version = part->current;
     TT_ASSERT(!slot->is_lent[version]);
-    slot->read_step = part->step;
-    slot->has_read = true;
-    if (part->reads != NULL && part->bytes > 0) {
-        memcpy(part->reads + worker * state_bytes(part), part->values[version], part->bytes);
-    }
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
                     .age = part->age,
@@ -590,6 +588,17 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     }
 }
 
+static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head)
+{
+    tt_slot *slot = &part->slots[worker];
+    slot->read_step = part->step;
+    slot->has_read = true;
+    if (part->reads != NULL && part->bytes > 0) {
+        memcpy(part->reads + worker * state_bytes(part), part->values[part->current], part->bytes);
+    }
+    tt_owner_send_version(sync, part, worker, head, part->current);
+}
+
 static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];
@@ -597,7 +606,8 @@ static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     if (has_value && is_lent(part, worker)) {
         return;
     }
-    tt_head head = answer_head(part, has_value ? TT_SYNC_VALUE : TT_SYNC_TAKEN, slot->asked);
+    tt_head head =
+        tt_owner_answer_head(part, has_value ? TT_SYNC_VALUE : TT_SYNC_TAKEN, slot->asked);
     head.flags = slot->is_uncounted ? TT_SYNC_FLAG_UNCOUNTED : 0;
     head.flags |= part->key->store->relays != NULL && !part->is_relay ? TT_SYNC_FLAG_HOST : 0;
     slot->owes = slot->owes_value = false;
@@ -623,12 +633,15 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
             answer_push(sync, part, i);
         }
         if (can_answer_pull(part, slot) && !is_lent(part, i)) {
-            tt_head head = answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
+            tt_head head = tt_owner_answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
             head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
             send_value(sync, part, i, head);
         } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
             slot->has_waited = true;
+        }
+        if (slot->is_read) {
+            tt_keep_answer(sync, part, i);
         }
     }
 }
@@ -656,7 +669,7 @@ void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worke
     tt_slot *slot = &part->slots[worker];
     recall(sync, part, worker);
     forget_pull(slot);
-    slot->owes = slot->owes_value = false;
+    slot->owes = slot->owes_value = slot->is_read = false;
     if (slot->phase == TT_SLOT_ARRIVING) {
         slot->phase = TT_SLOT_EMPTY; /* half a push is none */
     }

@@ -55,7 +55,8 @@ void tt_quorum_decide(tt_sync *sync, tt_owner_store *store)
     const uint32_t workers = sync->roles.workers;
     uint8_t is_member[TT_SYNC_TEXT_BYTES] = {0};
     uint32_t live = 0, ready = 0;
-    if (!has_quorum(store) || tt_sync_keeper(sync) != sync->self || workers > sizeof(is_member)) {
+    if (!has_quorum(store) || tt_sync_keeper(sync, &store->split) != store->self ||
+        workers > sizeof(is_member)) {
         return;
     }
     for (uint32_t i = 0; i < workers; i++) {
@@ -68,8 +69,9 @@ void tt_quorum_decide(tt_sync *sync, tt_owner_store *store)
     }
     const tt_head head = {
         .kind = TT_SYNC_QUORUM, .set = store->id, .round = (uint32_t)store->quorum.decided++};
-    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, is_member, workers);
+    for (uint32_t owner = 0; owner < store->split.owners; owner++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&store->split, owner), head, is_member,
+                                workers);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "kernel/hash64.h"
+#include "sync/keep/owners.h"
 #include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
@@ -34,7 +35,7 @@ static void key_release(tt_sync *sync, tt_worker_key *key)
     tt_coded_key_release(sync, key);
     tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
     tt_platform_release(sync->platform, key->is_told,
-                        key->store->split->owners * sizeof(*key->is_told));
+                        key->store->split.owners * sizeof(*key->is_told));
     tt_platform_release(sync->platform, key, sizeof(*key));
 }
 
@@ -52,7 +53,7 @@ void tt_worker_key_release(tt_sync *sync, tt_worker_key *key)
 void tt_worker_store_release(tt_sync *sync, tt_worker_store *store)
 {
     tt_platform *platform = sync->platform;
-    const uint32_t owners = store->split->owners;
+    const uint32_t owners = store->split.owners;
     for (uint32_t i = 0; store->buckets != NULL && i < WORKER_BUCKETS; i++) {
         while (store->buckets[i] != NULL) {
             tt_worker_key *key = store->buckets[i];
@@ -64,6 +65,7 @@ void tt_worker_store_release(tt_sync *sync, tt_worker_store *store)
     tt_platform_release(platform, store->pushes, owners * sizeof(*store->pushes));
     tt_platform_release(platform, store->is_told, owners * sizeof(*store->is_told));
     sync->stores[store->id] = NULL;
+    tt_owners_release(sync, &store->split);
     tt_platform_release(platform, store, sizeof(*store));
 }
 
@@ -76,17 +78,16 @@ void tt_worker_release_all(tt_sync *sync)
     }
 }
 
-tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id)
+tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id, const tt_split *split)
 {
     tt_platform *platform = sync->platform;
-    const tt_split *split = tt_sync_split(sync, id);
     const uint32_t owners = split->owners;
     tt_worker_store *store = tt_platform_allocate(platform, sizeof(*store));
     if (store == NULL) {
         return NULL;
     }
     store->id = id;
-    store->split = split;
+    store->split = *split;
     sync->stores[id] = store;
     store->buckets = tt_platform_allocate(platform, WORKER_BUCKETS * sizeof(*store->buckets));
     store->pushes = tt_platform_allocate(platform, owners * sizeof(*store->pushes));
@@ -118,13 +119,13 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
     key->index = tt_sync_free_index((void **)sync->keys, &sync->key_count, &sync->keys_released);
     sync->keys[key->index] = key;
     key->is_coded = tt_coded_applies(&store->codec, key->dtype, key->count);
-    const tt_split split = tt_coded_split(store->split, &store->codec, key->is_coded);
+    const tt_split split = tt_coded_split(&store->split, &store->codec, key->is_coded);
     key->part_count = tt_split_cut(&split, id, bytes, NULL, 0);
     const size_t place_bytes = key->part_count * sizeof(*places);
     places = tt_platform_allocate(sync->platform, place_bytes);
     key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
     key->is_told =
-        tt_platform_allocate(sync->platform, key->store->split->owners * sizeof(*key->is_told));
+        tt_platform_allocate(sync->platform, store->split.owners * sizeof(*key->is_told));
     if (places == NULL || key->parts == NULL || key->is_told == NULL) {
         tt_platform_release(sync->platform, places, place_bytes);
         key_release(sync, key);

@@ -8,6 +8,8 @@
 #include "base/base.h"
 #include "codec/codec.h"
 #include "kernel/hash64.h"
+#include "sync/keep/keep.h"
+#include "sync/keep/owners.h"
 #include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
@@ -55,7 +57,11 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
         status = TT_ERR_NO_RESOURCE;
     }
     const uint32_t id = request->is_sums ? (uint32_t)TT_STORE_SUMS : sync->store_count;
-    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, id) : NULL;
+    tt_split split = *tt_sync_split(sync, id);
+    if (status == TT_OK && !request->is_sums) {
+        status = tt_owners_make(sync, request->may_own, &split, &why);
+    }
+    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, id, &split) : NULL;
     if (status == TT_OK && store == NULL) {
         tt_text_add(&why, "no memory for a store");
         status = TT_ERR_NO_MEMORY;
@@ -66,6 +72,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     }
     store->policy = policy;
     store->update = update;
+    store->clock = store->least = request->clock;
     request->store = id;
     sync->store_count += request->is_sums ? 0 : 1;
     store->codec = codec;
@@ -125,6 +132,10 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
         refuse(sync, request, key->status, key->error);
         return;
     }
+    if (tt_keep_is_about(request) && tt_keep_check(store, request, &why) != TT_OK) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
+        return;
+    }
     tt_worker_queue_push(&key->queue, request);
     if (tt_worker_is_push(request)) {
         store->unsent++;
@@ -147,7 +158,7 @@ void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *reque
     }
 }
 
-static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+bool tt_worker_store_is_idle(const tt_worker_store *store)
 {
     bool is_idle =
         store->clocks.first == NULL && store->life.first == NULL && store->asks.first == NULL;
@@ -156,7 +167,12 @@ static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *
             is_idle = is_idle && key->queue.first == NULL;
         }
     }
-    if (!is_idle) {
+    return is_idle;
+}
+
+static void close_store(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    if (!tt_worker_store_is_idle(store)) {
         refuse(sync, request, TT_ERR_BAD_ARGUMENT,
                "calls on the store are in flight; wait for them before it is closed");
         return;
@@ -169,6 +185,8 @@ static void ask(tt_sync *sync, tt_worker_store *store)
 {
     if (store->asks.first->verb == TT_STORE_SET) {
         tt_set_ask(sync, store);
+    } else if (store->asks.first->verb == TT_STORE_OPTIONS) {
+        tt_keep_ask_options(sync, store);
     } else {
         tt_count_ask(sync, store);
     }
@@ -219,7 +237,8 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                store->is_open ? "the store is being closed" : "the store is not open yet");
     } else if (request->verb == TT_STORE_ADD) {
         add_key(sync, store, request);
-    } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT) {
+    } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT ||
+               request->verb == TT_STORE_OPTIONS) {
         ask_owners(sync, store, request);
     } else if (request->verb == TT_STORE_CLOCK) {
         tt_worker_queue_push(&store->clocks, request);

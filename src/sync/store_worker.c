@@ -9,6 +9,8 @@
 #include "base/base.h"
 #include "codec/codec.h"
 #include "kernel/hash64.h"
+#include "sync/keep/keep.h"
+#include "sync/keep/owners.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_relay.h"
 #include "sync/sum/sum_worker.h"
@@ -69,7 +71,7 @@ static uint16_t stage_of(int32_t urgency)
 
 uint32_t tt_worker_peer(const tt_sync *sync, const tt_worker_key *key, uint32_t number)
 {
-    const uint32_t owner = tt_split_rank(key->store->split, key->parts[number].place.owner);
+    const uint32_t owner = tt_split_rank(&key->store->split, key->parts[number].place.owner);
     return key->sum != NULL && sync->relays != NULL
                ? tt_relay_of(sync->relays, sync->roles.rank, owner, number)
                : owner;
@@ -79,17 +81,21 @@ void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
     tt_worker_part *part = &key->parts[number];
-    const bool has_payload = tt_worker_is_push(request) || request->is_first;
     tt_head head = part_head(key,
                              request->is_first            ? TT_SYNC_FIRST
                              : tt_worker_is_push(request) ? TT_SYNC_PUSH
                                                           : TT_SYNC_PULL,
                              number);
+    const bool has_payload =
+        tt_worker_is_push(request) || request->is_first || request->verb == TT_STORE_FILL;
     head.descriptor = part->asked;
     if (tt_worker_is_push(request)) {
         key->store->pushes[part->place.owner]++;
     }
     head.argument = part->pushes;
+    if (tt_keep_is_about(request)) {
+        tt_keep_head(request, &head);
+    }
     head.stage = stage_of(request->urgency);
     head.flags = request->verb == TT_STORE_PUSH_PULL ? TT_SYNC_FLAG_ANSWER : 0;
     tt_send send = {.peer = tt_worker_peer(sync, key, number),
@@ -123,7 +129,7 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
 /* The first part that this worker sends: neighbours begin with other owners. */
 static uint32_t first_part(const tt_sync *sync, const tt_worker_key *key)
 {
-    const uint32_t owner = sync->roles.rank % key->store->split->owners;
+    const uint32_t owner = sync->roles.rank % key->store->split.owners;
     uint32_t number = 0;
     while (number < key->part_count && key->parts[number].place.owner < owner) {
         number++;
@@ -177,7 +183,7 @@ static void send_claim(tt_sync *sync, tt_worker_key *key)
 {
     uint8_t bytes[sizeof(tt_sync_claim) + TT_SYNC_NAME_BYTES];
     const tt_sync_claim claim = key->claim;
-    const tt_split *split = key->store->split;
+    const tt_split *split = &key->store->split;
     const size_t length = strlen(key->name);
     const tt_head head = {.kind = TT_SYNC_ADD,
                           .set = key->store->id,
@@ -331,8 +337,8 @@ static void tell_workers(tt_sync *sync, uint32_t store, tt_status status, const 
 static bool all_told(const tt_sync *sync, const tt_worker_store *store)
 {
     bool all = true;
-    for (uint32_t i = 0; i < store->split->owners; i++) {
-        all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(store->split, i)]);
+    for (uint32_t i = 0; i < store->split.owners; i++) {
+        all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(&store->split, i)]);
     }
     return all;
 }
@@ -370,10 +376,11 @@ void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
             tt_codec_print(&store->codec, codec);
             tt_text_add(&settings, " codec=%s", codec);
         }
+        tt_owners_print(&store->split, store->clock, &settings);
     }
-    memset(store->is_told, 0, store->split->owners * sizeof(*store->is_told));
-    for (uint32_t i = 0; i < store->split->owners; i++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(store->split, i), head, settings.bytes,
+    memset(store->is_told, 0, store->split.owners * sizeof(*store->is_told));
+    for (uint32_t i = 0; i < store->split.owners; i++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&store->split, i), head, settings.bytes,
                                 (uint32_t)settings.length);
     }
     if (sync->stores[head.set] == store) {
@@ -388,31 +395,31 @@ void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store)
 
 void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store)
 {
-    const uint32_t keeper = tt_sync_keeper(sync);
+    const uint32_t keeper = tt_sync_keeper(sync, &store->split);
     const tt_head head = {.kind = TT_SYNC_CLOCK,
                           .flags = TT_SYNC_FLAG_ANSWER,
                           .set = store->id,
                           .round = (uint32_t)store->clock,
                           .argument = store->pushes[keeper]};
     if (store->has_clocked) {
-        tt_sync_signal(sync, tt_split_rank(store->split, keeper), head);
+        tt_sync_signal(sync, tt_split_rank(&store->split, keeper), head);
     }
 }
 
 /* The iteration of the first CLOCK is over once the pushes before it were sent. */
 static void send_clock(tt_sync *sync, tt_worker_store *store)
 {
-    const uint32_t keeper = tt_sync_keeper(sync);
+    const uint32_t keeper = tt_sync_keeper(sync, &store->split);
     store->has_clocked = true;
     store->clock++;
     store->clocks.first->since_ns = tt_now(sync->platform);
-    for (uint32_t i = 0; i < store->split->owners; i++) {
+    for (uint32_t i = 0; i < store->split.owners; i++) {
         const tt_head head = {.kind = TT_SYNC_CLOCK,
                               .flags = i == keeper ? TT_SYNC_FLAG_ANSWER : 0,
                               .set = store->id,
                               .round = (uint32_t)store->clock,
                               .argument = store->pushes[i]};
-        tt_sync_signal(sync, tt_split_rank(store->split, i), head);
+        tt_sync_signal(sync, tt_split_rank(&store->split, i), head);
     }
 }
 
@@ -496,12 +503,14 @@ static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
 {
     tt_worker_part *part = &key->parts[head->lane];
     tt_sync_request *request = key->queue.first;
-    const bool is_wanted = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL;
+    const bool is_wanted = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL ||
+                           request->verb == TT_STORE_READ;
     const bool is_coded = tt_coded_has_answers(key);
     const uint64_t bytes = is_coded ? part->wire_bytes : part->place.bytes;
     if (!is_wanted || part->is_arriving || head->payload_bytes != bytes) {
         return NULL;
     }
+    request->step = tt_max_u64(request->step, head->argument);
     uint8_t *room = is_coded ? part->answer : (uint8_t *)request->output + part->place.first;
     if (payload == NULL) {
         part->is_arriving = true;
@@ -545,7 +554,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     if (head->kind == TT_SYNC_VALUE) {
         return value_frame(sync, key, head, payload);
     }
-    if (request->verb == TT_STORE_PUSH || request->is_first) {
+    if (request->verb == TT_STORE_PUSH || request->is_first || request->verb == TT_STORE_FILL) {
         tt_worker_part_done(sync, key, head->lane);
     }
     return NULL;
@@ -554,10 +563,10 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
 static void added_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head)
 {
     tt_worker_key *key = tt_worker_find_id(store, head->op);
-    const uint32_t owner = tt_split_number(store->split, peer);
+    const uint32_t owner = tt_split_number(&store->split, peer);
     tt_sync_request *request = key != NULL ? key->queue.first : NULL;
     if (request == NULL || request->verb != TT_STORE_ADD || request->is_first ||
-        owner >= store->split->owners || key->is_told[owner]) {
+        owner >= store->split.owners || key->is_told[owner]) {
         return;
     }
     key->is_told[owner] = true;
@@ -590,10 +599,10 @@ static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *h
 static void life_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
                        const void *payload)
 {
-    const uint32_t owner = tt_split_number(store->split, peer);
+    const uint32_t owner = tt_split_number(&store->split, peer);
     const tt_sync_request *request = store->life.first;
     const bool is_open = head->kind == TT_SYNC_OPENED;
-    if (owner >= store->split->owners || request == NULL ||
+    if (owner >= store->split.owners || request == NULL ||
         (request->verb == TT_STORE_OPEN) != is_open) {
         return;
     }
@@ -634,6 +643,9 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
         return NULL;
     case TT_SYNC_COUNTED:
         tt_count_reply(sync, store, peer, head, payload);
+        return NULL;
+    case TT_SYNC_OPTIONED:
+        tt_keep_options_reply(sync, store, peer, head, payload);
         return NULL;
     case TT_SYNC_WAS_SET:
         tt_set_reply(sync, store, peer, head);
@@ -678,8 +690,8 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
     }
     for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
         tt_worker_store *store = sync->stores[i];
-        const uint32_t owner = store != NULL ? tt_split_number(store->split, peer) : UINT32_MAX;
-        if (store == NULL || owner >= store->split->owners) {
+        const uint32_t owner = store != NULL ? tt_split_number(&store->split, peer) : 0;
+        if (store == NULL || owner >= store->split.owners) {
             continue;
         }
         if (i == TT_STORE_SUMS && why == NULL) {

@@ -78,6 +78,7 @@ struct tt_worker_key {
 
 struct tt_worker_store {
     uint32_t id;
+    tt_split split;
     tt_policy policy;
     tt_update_spec update;
     tt_codec_spec codec; /* codec NULL: none */
@@ -100,11 +101,10 @@ struct tt_worker_store {
     uint32_t ask_culprit;    /* rank that refused it */
     uint64_t ask_bound;      /* the least clock that all owners can take */
     tt_worker_key **buckets; /* [WORKER_BUCKETS] */
-    const tt_split *split;
 };
 
-/* Records of stores and tensors; NULL: no memory, or there is none. */
-tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id);
+/* Records of stores and tensors; NULL: no memory, or there is none. The store keeps the split. */
+tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id, const tt_split *split);
 void tt_worker_store_release(tt_sync *sync, tt_worker_store *store);
 tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
                                   const tt_sync_request *request, uint64_t id);
@@ -161,6 +161,7 @@ void tt_worker_settle(tt_sync *sync, tt_worker_key *key);
 void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
 /* To the keeper: may the next iteration start? */
 void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store);
+bool tt_worker_store_is_idle(const tt_worker_store *store);
 void tt_worker_queue_push(tt_sync_queue *queue, tt_sync_request *request);
 /* NULL: it is empty. */
 tt_sync_request *tt_worker_queue_pop(tt_sync_queue *queue);

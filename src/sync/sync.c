@@ -22,10 +22,10 @@ static bool is_inner(const tt_sync *sync, uint32_t peer)
     return !is_server(sync, peer) && !is_server(sync, sync->roles.rank);
 }
 
-uint32_t tt_sync_keeper(const tt_sync *sync)
+uint32_t tt_sync_keeper(const tt_sync *sync, const tt_split *split)
 {
     uint32_t owner = 0;
-    while (owner + 1 < sync->split.owners && sync->is_gone[tt_split_rank(&sync->split, owner)]) {
+    while (owner + 1 < split->owners && sync->is_gone[tt_split_rank(split, owner)]) {
         owner++;
     }
     return owner;
@@ -58,7 +58,7 @@ static void deliver(tt_sync *sync, const tt_head *head, const void *payload)
     } else if (head->kind < TT_SYNC_OPENED) {
         (void)tt_owner_frame(sync, self, head, payload);
     } else if (head->kind >= TT_SYNC_QUORUM) {
-        tt_owner_owner_frame(sync, head, payload);
+        tt_owner_owner_frame(sync, self, head, payload);
     } else {
         (void)tt_worker_frame(sync, self, head, payload);
     }
@@ -247,9 +247,7 @@ static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const 
         return is_server(sync, peer) ? NULL : tt_owner_frame(sync, peer, head, payload);
     }
     if (head->kind >= TT_SYNC_QUORUM) {
-        if (tt_split_number(&sync->split, peer) < sync->split.owners) {
-            tt_owner_owner_frame(sync, head, payload);
-        }
+        tt_owner_owner_frame(sync, peer, head, payload);
         return NULL;
     }
     if (is_server(sync, sync->roles.rank)) {
@@ -474,7 +472,6 @@ tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machin
                       .split = tt_split_make(roles->workers, roles->servers),
                       .sum_split = tt_split_make(roles->workers, roles->servers),
                       .allocator = {.allocate = take, .release = give, .user = platform}};
-    sync->self = tt_split_number(&sync->split, roles->rank);
     sync->roles.hosts = NULL; /* the caller's */
     tt_heap_init(&sync->due, part_before, &sync->allocator);
     const tt_status status = make_tables(sync, roles);

@@ -26,6 +26,7 @@
  *  (9) A server that dies with a store of policy bulk and update sum loses nothing that workers
  *      cannot send again: its parts go to the owners left. An iteration that some worker has of it
  *      fails on the workers that lack it, and is never summed twice. Other stores fail.
+ * (10) What READ finds of a store at rest, and OPTIONS, makes an equal one by FILL (keep.h).
  *
  * Layer:   sync; may include control/, aggregate/, codec/, platform/ and base/.
  * Threads: one at a time (the baton's holder).
@@ -86,6 +87,9 @@ typedef enum tt_sync_verb {
     TT_STORE_CLOCK,     /* an iteration is over; ends when the next one may start */
     TT_STORE_COUNT,     /* `counts` gets what has happened on the store */
     TT_STORE_SET,       /* option `name` of the update has `value` from `clock` on */
+    TT_STORE_READ,    /* `output` gets plane `plane` of the tensor, and `step` its sums (keep.h) */
+    TT_STORE_FILL,    /* `input` is a plane of a tensor that was added without a first value */
+    TT_STORE_OPTIONS, /* `options` gets the update's options */
 } tt_sync_verb;
 
 enum { TT_SYNC_ERROR_BYTES = 512, TT_SYNC_NAME_BYTES = 256, TT_SYNC_STALENESS_MAX = 63 };
@@ -98,6 +102,27 @@ typedef struct tt_sync_counts {
     uint64_t dropped;
     uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
 } tt_sync_counts;
+
+enum { TT_SYNC_CHANGES_MAX = 32, TT_SYNC_UPDATE_BYTES = 256, TT_SYNC_OPTION_BYTES = 32 };
+
+/* The update of a store with the options that it has now, as a text, and those that it has from
+ * clocks to come on. */
+typedef struct tt_sync_options {
+    char update[TT_SYNC_UPDATE_BYTES];
+    uint32_t change_count;
+    struct {
+        uint64_t clock;
+        char option[TT_SYNC_OPTION_BYTES];
+        double value;
+    } changes[TT_SYNC_CHANGES_MAX];
+} tt_sync_options;
+
+/* What a worker knows of a store without asking. */
+typedef struct tt_sync_look {
+    bool is_idle; /* no call is in flight */
+    uint64_t clock;
+    uint32_t planes; /* of a tensor: the value, and the update's state; 0: update sum */
+} tt_sync_look;
 
 /* One call of a worker. Requests on one tensor are served in the order of submission. The caller's
  * memory, which must stay in place until `finished`. */
@@ -114,8 +139,12 @@ typedef struct tt_sync_request {
     const void *input;
     void *output; /* PUSH_PULL: may be the input */
     int32_t urgency;
-    double value;           /* SET */
-    tt_sync_counts *counts; /* COUNT */
+    double value;             /* SET */
+    tt_sync_counts *counts;   /* COUNT */
+    tt_sync_options *options; /* OPTIONS */
+    const uint8_t *may_own;   /* OPEN: [servers] 1: it may own parts; NULL: all may */
+    uint32_t plane;           /* READ, FILL: 0 is the value */
+    uint64_t step;            /* READ, FILL: sums that were made, the most of any part */
     /* May be called from inside submit. */
     void (*finished)(struct tt_sync_request *request);
     void *owner;
@@ -124,7 +153,8 @@ typedef struct tt_sync_request {
     bool
         is_uncounted; /* of a push under a quorum: it was too late for its iteration, and dropped */
     uint64_t clock;   /* CLOCK: iterations that this worker has completed. SET: from which one on;
-                       * UINT64_MAX: the first that no owner has begun to apply */
+                       * UINT64_MAX: the first that no owner has begun to apply. OPEN: iterations
+                       * that count as completed */
     char error[TT_SYNC_ERROR_BYTES];
 
     struct tt_sync_request *next; /* from here on sync's */
@@ -138,6 +168,12 @@ typedef struct tt_sync_request {
 } tt_sync_request;
 
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request);
+
+/* False: there is no such store. */
+bool tt_sync_look_at(const tt_sync *sync, uint32_t store, tt_sync_look *look_out);
+/* The servers of the job, and whether one, by its number, is gone. */
+uint32_t tt_sync_server_count(const tt_sync *sync);
+bool tt_sync_server_is_gone(const tt_sync *sync, uint32_t server);
 
 /* A named all-reduce of the world, of an elementwise operator: owners sum it (sum_worker.h). The
  * store of named sums must be open. Arguments have been checked: an objection fails it on all

@@ -51,8 +51,7 @@ struct tt_sync {
     uint32_t workers_left;
     bool *is_gone;         /* [processes] */
     tt_arriving *arriving; /* [processes] */
-    tt_split split;
-    uint32_t self;      /* number of this rank as an owner; not below split.owners: it is none */
+    tt_split split;     /* of stores with all servers */
     tt_split sum_split; /* of named sums */
     tt_relays *relays;  /* of named sums; NULL: there are none */
 
@@ -88,8 +87,9 @@ static inline const tt_split *tt_sync_split(const tt_sync *sync, uint32_t store)
     return store == TT_STORE_SUMS ? &sync->sum_split : &sync->split;
 }
 
-/* The owner with the least number that is not gone: it decides when workers may go on. */
-uint32_t tt_sync_keeper(const tt_sync *sync);
+/* Of a store's owners, the one with the least number that is not gone: it decides when workers may
+ * go on. */
+uint32_t tt_sync_keeper(const tt_sync *sync, const tt_split *split);
 /* "server 1 (rank 5)" or "worker 2 (rank 2)". */
 void tt_sync_add_peer(const tt_sync *sync, tt_text *text, uint32_t rank);
 

@@ -33,6 +33,10 @@ typedef enum tt_sync_kind {
     TT_SYNC_COUNT, /* replied to by COUNTED */
     TT_SYNC_ADOPT, /* to the new owner of a part; argument: how many pushes of it this worker has
                       had answered */
+    TT_SYNC_READ,  /* round: a plane of a part (keep/keep.h), replied to by VALUE; argument of that:
+                      sums made of the part */
+    TT_SYNC_FILL,  /* round: likewise; payload: its values; argument: sums made so far */
+    TT_SYNC_OPTIONS, /* of the update; replied to by OPTIONED */
 
     /* likewise, of named sums (sum/sum_worker.c) */
     TT_SYNC_OBJECT = TT_SYNC_KIND_FIRST + 24, /* the worker cannot take part in the sum after
@@ -61,6 +65,7 @@ typedef enum tt_sync_kind {
     TT_SYNC_COUNTED,
     TT_SYNC_ADOPTED, /* argument: how many pushes of the part some worker has had answered: they are
                         not summed again */
+    TT_SYNC_OPTIONED, /* payload: tt_sync_kept_options; nothing if there was no memory for it */
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
@@ -76,7 +81,7 @@ enum {
                               answer to that */
     TT_SYNC_FLAG_NOW = 64, /* of SET: the first clock of which nothing was applied */
     TT_SYNC_FLAG_WAITED = 128, /* of VALUE: the pull was held back at the owner */
-    TT_STORES_MAX = 64,
+    TT_STORES_MAX = 1024, /* of a job; numbers are not used again */
     TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
     TT_SYNC_TEXT_BYTES = 512,          /* of payloads that are texts, at most */
     TT_SYNC_SHAPE_BYTES = 32,

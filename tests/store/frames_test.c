@@ -223,12 +223,15 @@ static void test_a_failure_as_bytes(void **state)
     small_destroy(world);
 }
 
-/* Those of named sums are not sent above. */
-_Static_assert(TT_SYNC_OBJECT == 88 && TT_SYNC_JOIN == 89 && TT_SYNC_BUSY == 90 &&
-                   TT_SYNC_IDLE == 91 && TT_SYNC_FORGET == 92,
+/* Those of named sums and of saved stores are not sent above. */
+_Static_assert(TT_SYNC_READ == 74 && TT_SYNC_FILL == 75 && TT_SYNC_OPTIONS == 76 &&
+                   TT_SYNC_OPTIONED == 106,
                "kinds are a wire format");
-_Static_assert(TT_SYNC_FLAG_ANSWER == 1 && TT_SYNC_FLAG_UNCOUNTED == 2 && TT_SYNC_FLAG_NOW == 64 &&
-                   TT_SYNC_FLAG_WAITED == 128 && TT_STORE_SUMS == 63,
+_Static_assert(TT_SYNC_OBJECT == 88 && TT_SYNC_JOIN == 89 && TT_SYNC_BUSY == 90 &&
+                   TT_SYNC_IDLE == 91 && TT_SYNC_FORGET == 92 && TT_SYNC_HELD == 93,
+               "kinds are a wire format");
+_Static_assert(TT_SYNC_FLAG_ANSWER == 1 && TT_SYNC_FLAG_UNCOUNTED == 2 && TT_SYNC_FLAG_HOST == 4 &&
+                   TT_SYNC_FLAG_NOW == 64 && TT_SYNC_FLAG_WAITED == 128 && TT_STORE_SUMS == 1023,
                "flags and numbers are a wire format");
 
 int main(void)

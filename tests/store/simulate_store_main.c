@@ -2,8 +2,8 @@
  *
  * simulate_store_main.c - run many seeds of workers, servers and a store; see store_run.h.
  *
- *   tutti-simulate_store [--sums] [--first S] [--seeds N] [--seed S] [--failures N] [--verbose]
- * [--bug NAME]
+ *   tutti-simulate_store [--sums | --keep] [--first S] [--seeds N] [--seed S] [--failures N]
+ *                        [--verbose] [--bug NAME]
  *
  * Exit status 1 and one line per failing seed if anything is wrong. */
 #include <inttypes.h>
@@ -34,7 +34,9 @@ typedef struct totals {
     uint32_t failures;
 } totals;
 
-static void run_seed(totals *sum, uint64_t seed, bool is_sums, bool is_verbose)
+typedef store_result (*player)(const scene *drawn, bool is_verbose);
+
+static void run_seed(totals *sum, uint64_t seed, player play, bool is_verbose)
 {
     scene drawn;
     current = seed;
@@ -47,8 +49,7 @@ static void run_seed(totals *sum, uint64_t seed, bool is_sums, bool is_verbose)
                drawn.codec_text != NULL ? drawn.codec_text : "none", (int)drawn.habit,
                drawn.tensors, drawn.iterations, drawn.faults);
     }
-    const store_result result =
-        is_sums ? sum_run(&drawn, is_verbose) : store_run(&drawn, is_verbose);
+    const store_result result = play(&drawn, is_verbose);
     sum->runs++;
     sum->events += result.events;
     sum->reads += result.reads;
@@ -66,12 +67,16 @@ int main(int argc, char **argv)
 {
     uint64_t first = 0, count = 1000;
     uint32_t failures_max = 20;
-    bool is_verbose = false, is_sums = false;
+    bool is_verbose = false;
+    player play = store_run;
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--verbose") == 0 || strcmp(argv[i], "--sums") == 0) {
-            is_verbose = is_verbose || argv[i][2] == 'v';
-            is_sums = is_sums || argv[i][2] == 's';
+        if (strcmp(argv[i], "--verbose") == 0) {
+            is_verbose = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--sums") == 0 || strcmp(argv[i], "--keep") == 0) {
+            play = argv[i][2] == 's' ? sum_run : keep_run;
             continue;
         }
         if (strcmp(argv[i], "--first") == 0) {
@@ -92,7 +97,7 @@ int main(int argc, char **argv)
     (void)signal(SIGABRT, on_abort);
     totals sum = {.runs = 0};
     for (uint64_t i = 0; i < count && sum.failures < failures_max; i++) {
-        run_seed(&sum, first + i, is_sums, is_verbose);
+        run_seed(&sum, first + i, play, is_verbose);
     }
     printf("%" PRIu64 " seeds, %" PRIu64 " events, %" PRIu64 " values compared, %" PRIu64
            " workers at their end, %" PRIu64 " calls lost, %u failed\n",

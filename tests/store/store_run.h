@@ -108,6 +108,8 @@ void scene_draw(scene *drawn, uint64_t seed);
 store_result store_run(const scene *drawn, bool is_verbose);
 /* Named sums instead, of the same processes with the same faults: sum_run.c. */
 store_result sum_run(const scene *drawn, bool is_verbose);
+/* Bulk stores that move to other owners, and nobody dies: keep_run.c. `lost` counts moves. */
+store_result keep_run(const scene *drawn, bool is_verbose);
 
 /* The machine that sync wraps: there are no collectives. */
 tt_machine store_no_collectives(void);

@@ -168,6 +168,29 @@ class ServerOptimizer(torch.optim.Optimizer):
         with _as_horovod():
             store.close()
 
+    def save(self, path: Any) -> None:
+        """Write values and the state of owners (momentum, adam) to one file; every rank calls it
+        after the same step, and rank 0 writes."""
+        store = self._checked()
+        self._follow_rate()
+        with _as_horovod():
+            store.save(path)
+
+    def load(self, path: Any) -> None:
+        """Go on from a file that save() has written, with any number of ranks and servers; every
+        rank calls it. Also after a server has died, when step() has raised on every rank: parts go
+        to the owners left. The learning rate stays that of param_groups."""
+        store = self._checked()
+        pushes = [slot.push for slot in self._slots.values() if slot.push is not None]
+        with contextlib.suppress(tutti.TuttiError):  # of a store that has failed
+            _wait_for_all(pushes)
+        self._begin()
+        with _as_horovod():
+            store.load(path)
+        self._clock_before, self._rate = 0, None  # rank 0 tells owners its rate again
+        self.pull()
+        _wait_for_ranks()  # so that no rank sees another one's first push
+
     # ---- pushes ----
 
     def _gradient_is_ready(self, slot):
@@ -277,7 +300,7 @@ class ServerOptimizer(torch.optim.Optimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """Policy, update, clock and parameters as this rank has them. What owners keep for
-        momentum and adam is not in it."""
+        momentum and adam is not in it; save() writes that to a file."""
         state = super().state_dict()
         state[_STATE_KEY] = {
             "policy": self.policy, "update": self.update, "clock": self.clock,
@@ -287,7 +310,8 @@ class ServerOptimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Go on from a state_dict; every rank calls it. Rank 0's values become those of the store,
-        which is opened anew: momentum and adam begin with nothing, with a warning."""
+        which is opened anew: momentum and adam begin with nothing, with a warning; load() a file
+        afterwards to have their state."""
         kept = state_dict.get(_STATE_KEY)
         if kept is None:
             raise ValueError("ServerOptimizer: this state_dict is not of a ServerOptimizer")
@@ -310,10 +334,11 @@ class ServerOptimizer(torch.optim.Optimizer):
         self._restart(kept)
 
     def _restart(self, kept):
-        """A new store with the parameters as they are. State of owners would be loaded here."""
+        """A new store with the parameters as they are."""
         if self._kind != "sgd":
             warnings.warn(f"ServerOptimizer: the state of {self._kind} at owners is not part of a "
-                          f"state_dict; it begins with nothing", stacklevel=3)
+                          f"state_dict; it begins with nothing, unless you load() a file of save() "
+                          f"next", stacklevel=3)
         with _as_horovod():
             if self._store is not None:
                 self._store.close()

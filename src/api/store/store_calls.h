@@ -9,7 +9,23 @@
 #ifndef TUTTI_API_STORE_STORE_CALLS_H
 #define TUTTI_API_STORE_STORE_CALLS_H
 
+#include <pthread.h>
+
 #include "api/api_internal.h"
+#include "api/store/kept_file.h"
+#include "tutti/store.h"
+
+struct tutti_store {
+    tutti_context *context;
+    uint32_t number; /* of the machine's stores; another one after load and reshard */
+    bool is_sum;     /* there are no first values */
+    bool has_quorum; /* a push ends with its iteration */
+    int servers;     /* only the first ones may own parts */
+    char *policy, *update, *codec;
+    pthread_mutex_t tensors_lock;
+    tt_kept_tensor *tensors; /* [tensor_capacity] that were added */
+    uint32_t tensor_count, tensor_capacity;
+};
 
 /* Baton's holder: submit a call on a store. */
 void tt_store_submit(tutti_handle *handle);
@@ -25,6 +41,15 @@ tutti_status tt_sums_begin(tutti_context *context);
 void tt_sums_choose(tutti_handle *handle, bool is_gradient);
 /* Baton's holder, a handle that is_by_owners. False: control has to be told of it, too. */
 bool tt_sums_submit(tutti_handle *handle);
+/* stores.c: make a call on a store and wait for it. */
+tutti_status tt_store_run(tutti_context *context, const tt_sync_request *wanted,
+                          uint64_t *clock_out, uint32_t *store_out);
+tutti_status tt_store_check(const tutti_store *store);
+/* keep.c: a store's own copy of its config; false: no memory. */
+bool tt_store_remember(tutti_store *store, const tutti_store_config *config);
+/* A tensor was added. */
+tutti_status tt_store_note(tutti_store *store, const tt_sync_request *added);
+void tt_store_free(tutti_store *store);
 /* stores.c: open the store of named sums. */
 tutti_status tt_store_open_sums(tutti_context *context);
 

@@ -4,6 +4,7 @@
  *
  * What such a call has of its own is kept with the handle, so that a handle that is used again
  * needs no memory. */
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,6 @@
 #include "api/store/store_calls.h"
 #include "base/base.h"
 #include "tutti/store.h"
-
-struct tutti_store {
-    tutti_context *context;
-    uint32_t number;
-    bool is_sum;     /* there are no first values */
-    bool has_quorum; /* a push ends with its iteration */
-};
 
 /* Kept with a handle. */
 struct tt_store_room {
@@ -48,6 +42,9 @@ static void finished(tt_sync_request *request)
     copy_text(outer->error, sizeof(outer->error), request->error);
     if (request->verb == TT_STORE_CLOCK && room->clock_out != NULL && request->status == TT_OK) {
         *room->clock_out = request->clock;
+    }
+    if (request->verb == TT_STORE_READ && request->status == TT_OK) {
+        *room->clock_out = request->step;
     }
     if (room->counted_out != NULL && request->status == TT_OK) {
         *room->counted_out = request->is_uncounted ? 0 : 1;
@@ -112,8 +109,8 @@ static tutti_status enter_waiting(tutti_context *context)
 }
 
 /* Make the call and wait for it. */
-static tutti_status run(tutti_context *context, const tt_sync_request *wanted, uint64_t *clock_out,
-                        uint32_t *store_out)
+tutti_status tt_store_run(tutti_context *context, const tt_sync_request *wanted,
+                          uint64_t *clock_out, uint32_t *store_out)
 {
     tutti_status status = enter_waiting(context);
     if (status != TUTTI_OK) {
@@ -136,7 +133,7 @@ static tutti_status run(tutti_context *context, const tt_sync_request *wanted, u
     return status;
 }
 
-static tutti_status check_store(const tutti_store *store)
+tutti_status tt_store_check(const tutti_store *store)
 {
     if (store == NULL) {
         return tt_error_raise(TUTTI_ERR_BAD_ARGUMENT, "store is NULL; call tutti_store_open first");
@@ -146,7 +143,7 @@ static tutti_status check_store(const tutti_store *store)
 
 static tutti_status check_name(const tutti_store *store, const char *name)
 {
-    const tutti_status status = check_store(store);
+    const tutti_status status = tt_store_check(store);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -202,18 +199,22 @@ tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *
     }
     *store = (tutti_store){.context = context,
                            .is_sum = config->update == NULL || strcmp(config->update, "sum") == 0,
-                           .has_quorum = config->policy != NULL &&
-                                         strncmp(config->policy, "quorum:", 7) == 0};
-    status = attach_first(context);
+                           .has_quorum =
+                               config->policy != NULL && strncmp(config->policy, "quorum:", 7) == 0,
+                           .servers = INT_MAX,
+                           .tensors_lock = PTHREAD_MUTEX_INITIALIZER};
+    status = tt_store_remember(store, config)
+                 ? attach_first(context)
+                 : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
     if (status == TUTTI_OK) {
         const tt_sync_request wanted = {.verb = TT_STORE_OPEN,
                                         .policy = config->policy != NULL ? config->policy : "bulk",
                                         .update = config->update != NULL ? config->update : "sum",
                                         .codec = config->codec};
-        status = run(context, &wanted, NULL, &store->number);
+        status = tt_store_run(context, &wanted, NULL, &store->number);
     }
     if (status != TUTTI_OK) {
-        free(store);
+        tt_store_free(store);
         return status;
     }
     *store_out = store;
@@ -225,16 +226,16 @@ tutti_status tt_store_open_sums(tutti_context *context)
     const tt_sync_request wanted = {
         .verb = TT_STORE_OPEN, .policy = "bulk", .update = "sum", .is_sums = true};
     const tutti_status status = attach_first(context);
-    return status == TUTTI_OK ? run(context, &wanted, NULL, NULL) : status;
+    return status == TUTTI_OK ? tt_store_run(context, &wanted, NULL, NULL) : status;
 }
 
 tutti_status tutti_store_close(tutti_store *store)
 {
-    tutti_status status = check_store(store);
+    tutti_status status = tt_store_check(store);
     if (status == TUTTI_OK) {
         const tt_sync_request wanted = {.verb = TT_STORE_CLOSE, .store = store->number};
-        status = run(store->context, &wanted, NULL, NULL);
-        free(store);
+        status = tt_store_run(store->context, &wanted, NULL, NULL);
+        tt_store_free(store);
     }
     return status;
 }
@@ -259,7 +260,8 @@ tutti_status tutti_store_add(tutti_store *store, const char *name, const void *f
                                     .input = first,
                                     .dtype = (tt_dtype)dtype,
                                     .count = count};
-    return run(store->context, &wanted, NULL, NULL);
+    const tutti_status added = tt_store_run(store->context, &wanted, NULL, NULL);
+    return added == TUTTI_OK ? tt_store_note(store, &wanted) : added;
 }
 
 /* ---- pushes and pulls ---- */
@@ -278,7 +280,7 @@ static tutti_status run_on(tutti_store *store, tt_sync_verb verb, const char *na
     }
     const tt_sync_request wanted = {
         .verb = verb, .store = store->number, .name = name, .input = input, .output = output};
-    return run(store->context, &wanted, NULL, NULL);
+    return tt_store_run(store->context, &wanted, NULL, NULL);
 }
 
 tutti_status tutti_store_push(tutti_store *store, const char *name, const void *values)
@@ -299,18 +301,18 @@ tutti_status tutti_store_push_pull(tutti_store *store, const char *name, const v
 
 tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out)
 {
-    const tutti_status status = check_store(store);
+    const tutti_status status = tt_store_check(store);
     if (status != TUTTI_OK) {
         return status;
     }
     const tt_sync_request wanted = {.verb = TT_STORE_CLOCK, .store = store->number};
-    return run(store->context, &wanted, clock_out, NULL);
+    return tt_store_run(store->context, &wanted, clock_out, NULL);
 }
 
 tutti_status tutti_store_count(tutti_store *store, tutti_store_counts *counts)
 {
     tt_sync_counts found;
-    tutti_status status = check_store(store);
+    tutti_status status = tt_store_check(store);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -321,7 +323,7 @@ tutti_status tutti_store_count(tutti_store *store, tutti_store_counts *counts)
     }
     const tt_sync_request wanted = {
         .verb = TT_STORE_COUNT, .store = store->number, .counts = &found};
-    status = run(store->context, &wanted, NULL, NULL);
+    status = tt_store_run(store->context, &wanted, NULL, NULL);
     if (status == TUTTI_OK) {
         _Static_assert(sizeof(*counts) == sizeof(size_t) + sizeof(found), "the same fields");
         memcpy((char *)counts + offsetof(tutti_store_counts, clock), &found, sizeof(found));
@@ -332,7 +334,7 @@ tutti_status tutti_store_count(tutti_store *store, tutti_store_counts *counts)
 tutti_status tutti_store_set(tutti_store *store, const char *option, double value,
                              uint64_t from_clock)
 {
-    const tutti_status status = check_store(store);
+    const tutti_status status = tt_store_check(store);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -341,14 +343,14 @@ tutti_status tutti_store_set(tutti_store *store, const char *option, double valu
                                     .name = option,
                                     .value = value,
                                     .clock = from_clock};
-    return run(store->context, &wanted, NULL, NULL);
+    return tt_store_run(store->context, &wanted, NULL, NULL);
 }
 
 static tutti_status check_call(tutti_store *store, const tutti_store_call *call,
                                tutti_handle **handle_out)
 {
     enum { PRIORITY_MAX = INT16_MAX };
-    const tutti_status status = check_store(store);
+    const tutti_status status = tt_store_check(store);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -172,7 +172,7 @@ tt_status tt_relay_make_parts(tt_sync *sync, tt_owner_key *key, const tt_split_p
         return TT_OK;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t owner = tt_split_rank(key->store->split, places[i].owner);
+        const uint32_t owner = tt_split_rank(&key->store->split, places[i].owner);
         own += tt_relay_of(relays, self, owner, i) == self ? 1 : 0;
     }
     key->relayed =
@@ -182,7 +182,7 @@ tt_status tt_relay_make_parts(tt_sync *sync, tt_owner_key *key, const tt_split_p
     }
     key->relayed_count = own;
     for (uint32_t i = 0, at = 0; i < count; i++) {
-        const uint32_t owner = tt_split_rank(key->store->split, places[i].owner);
+        const uint32_t owner = tt_split_rank(&key->store->split, places[i].owner);
         if (tt_relay_of(relays, self, owner, i) == self) {
             tt_owner_part *part = &key->relayed[at++];
             part->is_relay = true;

@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * keep.c - save, load and reshard: all that a store has goes to a file, or to another store of the
+ * machine that takes its place.
+ *
+ *  (1) All workers meet first, and again at the end: what fails on one fails on all, with one text.
+ *  (2) The present store is dropped when the next one is complete on all workers. Until then a
+ *      failure leaves it as it was.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/enter.h"
+#include "api/raise.h"
+#include "api/store/store_calls.h"
+#include "base/assert.h"
+#include "base/base.h"
+
+enum { MEETING_PATH_BYTES = 256 };
+
+/* What a worker brings to a meeting; behind it a byte per server: 1, it is gone. */
+typedef struct keep_notice {
+    int32_t status;
+    uint32_t servers; /* of reshard */
+    uint64_t clock;
+    char path[MEETING_PATH_BYTES];
+    char text[TT_TEXT_BYTES];
+} keep_notice;
+
+/* What a caller wants. */
+typedef struct keep_wish {
+    const char *path; /* of save and load, */
+    bool has_path;    /* which need one */
+    bool has_clock;   /* all must be at the same */
+    int servers;      /* that may own parts */
+} keep_wish;
+
+/* Where values come from that fill the next store. */
+typedef struct keep_source {
+    tutti_status (*read)(tutti_store *store, tt_kept_tensor *tensor, uint32_t plane, void *values,
+                         void *user);
+    void *user;
+    bool is_shared; /* each worker takes some tensors; else worker 0 takes all */
+} keep_source;
+
+/* ---- what a store remembers ---- */
+
+static char *copy_of(const char *text)
+{
+    return text != NULL ? strdup(text) : NULL;
+}
+
+bool tt_store_remember(tutti_store *store, const tutti_store_config *config)
+{
+    store->policy = copy_of(config->policy != NULL ? config->policy : "bulk");
+    store->update = copy_of(config->update != NULL ? config->update : "sum");
+    store->codec = copy_of(config->codec);
+    return store->policy != NULL && store->update != NULL &&
+           (store->codec != NULL) == (config->codec != NULL);
+}
+
+void tt_store_free(tutti_store *store)
+{
+    free(store->policy);
+    free(store->update);
+    free(store->codec);
+    free(store->tensors);
+    (void)pthread_mutex_destroy(&store->tensors_lock);
+    free(store);
+}
+
+static bool note(tutti_store *store, const tt_kept_tensor *tensor)
+{
+    if (store->tensor_count == store->tensor_capacity) {
+        const uint32_t larger = store->tensor_capacity > 0 ? 2 * store->tensor_capacity : 16;
+        tt_kept_tensor *grown = realloc(store->tensors, larger * sizeof(*grown));
+        if (grown == NULL) {
+            return false;
+        }
+        store->tensors = grown;
+        store->tensor_capacity = larger;
+    }
+    store->tensors[store->tensor_count++] = *tensor;
+    return true;
+}
+
+tutti_status tt_store_note(tutti_store *store, const tt_sync_request *added)
+{
+    tt_kept_tensor tensor = {.count = added->count, .dtype = added->dtype};
+    memcpy(tensor.name, added->name, strlen(added->name) + 1);
+    (void)pthread_mutex_lock(&store->tensors_lock);
+    const bool is_noted = note(store, &tensor);
+    (void)pthread_mutex_unlock(&store->tensors_lock);
+    return is_noted ? TUTTI_OK : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a tensor");
+}
+
+/* ---- meetings ---- */
+
+static tt_sync_look look_at(const tutti_store *store, uint8_t *is_gone)
+{
+    tt_sync_look look = {.is_idle = true};
+    tt_drive_acquire(store->context);
+    tt_drive_drain(store->context); /* calls that were started count */
+    tt_drive_deliver(store->context);
+    (void)tt_sync_look_at(store->context->sync, store->number, &look);
+    for (uint32_t i = 0; is_gone != NULL && i < tt_sync_server_count(store->context->sync); i++) {
+        is_gone[i] = tt_sync_server_is_gone(store->context->sync, i) ? 1 : 0;
+    }
+    tt_drive_release(store->context);
+    return look;
+}
+
+/* Every worker's notice, in the order of workers; the caller frees it. */
+static tutti_status meet(tutti_store *store, const keep_notice *own, const uint8_t *is_gone,
+                         uint8_t **notices_out)
+{
+    const size_t servers = tt_sync_server_count(store->context->sync);
+    const size_t each = sizeof(*own) + servers;
+    uint8_t *bytes = malloc(each * ((size_t)store->context->size + 1));
+    if (bytes == NULL) {
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
+    }
+    memcpy(bytes, own, sizeof(*own));
+    for (size_t i = 0; i < servers; i++) {
+        bytes[sizeof(*own) + i] = is_gone != NULL ? is_gone[i] : 0;
+    }
+    const tutti_status status =
+        tutti_allgather(store->context, bytes, bytes + each, each, TUTTI_U8);
+    if (status != TUTTI_OK) {
+        free(bytes);
+        return status;
+    }
+    memmove(bytes, bytes + each, each * (size_t)store->context->size);
+    *notices_out = bytes;
+    return TUTTI_OK;
+}
+
+static keep_notice notice_of(const tutti_store *store, const uint8_t *notices, int worker)
+{
+    keep_notice found;
+    const size_t each = sizeof(found) + tt_sync_server_count(store->context->sync);
+    memcpy(&found, notices + each * (size_t)worker, sizeof(found));
+    found.path[sizeof(found.path) - 1] = found.text[sizeof(found.text) - 1] = '\0';
+    return found;
+}
+
+/* The failure of the first worker that has one. */
+static tutti_status first_failure(const tutti_store *store, const uint8_t *notices)
+{
+    for (int i = 0; i < store->context->size; i++) {
+        const keep_notice one = notice_of(store, notices, i);
+        if (one.status != TUTTI_OK) {
+            return tt_error_set((tutti_status)one.status, "%s", one.text);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* The last failure of this thread is known to all workers then. */
+static tutti_status agree(tutti_store *store, tutti_status status)
+{
+    uint8_t *notices = NULL;
+    keep_notice own = {.status = (int32_t)status};
+    if (status != TUTTI_OK) {
+        (void)snprintf(own.text, sizeof(own.text), "%s", tutti_last_error(store->context));
+    }
+    tutti_status outcome = meet(store, &own, NULL, &notices);
+    if (outcome == TUTTI_OK) {
+        outcome = first_failure(store, notices);
+    }
+    free(notices);
+    return outcome;
+}
+
+/* Do all workers mean the same? */
+static tutti_status compare(const tutti_store *store, const uint8_t *notices, bool has_clock)
+{
+    const keep_notice first = notice_of(store, notices, 0);
+    for (int i = 1; i < store->context->size; i++) {
+        const keep_notice other = notice_of(store, notices, i);
+        if (strcmp(first.path, other.path) != 0) {
+            tt_text text = {0};
+            tt_text_add(&text, "ranks name different files: rank 0 ");
+            tt_text_add_quoted(&text, first.path, MEETING_PATH_BYTES);
+            tt_text_add(&text, ", rank %d ", i);
+            tt_text_add_quoted(&text, other.path, MEETING_PATH_BYTES);
+            return tt_error_set(TUTTI_ERR_MISMATCH, "%s; use the same on all", text.bytes);
+        }
+        if (first.servers != other.servers) {
+            return tt_error_set(TUTTI_ERR_MISMATCH,
+                                "ranks want different numbers of servers: rank 0 %u, rank %d %u; "
+                                "use the same on all",
+                                first.servers, i, other.servers);
+        }
+        if (has_clock && !store->has_quorum && first.clock != other.clock) {
+            return tt_error_set(TUTTI_ERR_MISMATCH,
+                                "ranks are at different clocks of the store: rank 0 at %llu, rank "
+                                "%d at %llu; call it after the same iteration on all",
+                                (unsigned long long)first.clock, i,
+                                (unsigned long long)other.clock);
+        }
+    }
+    return TUTTI_OK;
+}
+
+/* What the first meeting of a call finds out. */
+typedef struct keep_plan {
+    uint64_t clock;
+    uint8_t *may_own; /* [servers], or NULL: all may; the caller frees it */
+} keep_plan;
+
+static tutti_status make_plan(const tutti_store *store, const uint8_t *notices, int servers_max,
+                              keep_plan *plan_out)
+{
+    const uint32_t servers = tt_sync_server_count(store->context->sync);
+    const size_t each = sizeof(keep_notice) + servers;
+    bool all = true;
+    *plan_out = (keep_plan){.may_own = malloc((size_t)servers + 1)};
+    if (plan_out->may_own == NULL) {
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
+    }
+    for (uint32_t i = 0; i < servers; i++) {
+        bool may = (int64_t)i < servers_max;
+        for (int k = 0; k < store->context->size; k++) {
+            may = may && notices[each * (size_t)k + sizeof(keep_notice) + i] == 0;
+        }
+        plan_out->may_own[i] = may ? 1 : 0;
+        all = all && may;
+    }
+    if (all) {
+        free(plan_out->may_own);
+        plan_out->may_own = NULL;
+    }
+    for (int k = 0; k < store->context->size; k++) {
+        plan_out->clock = tt_max_u64(plan_out->clock, notice_of(store, notices, k).clock);
+    }
+    return TUTTI_OK;
+}
+
+/* What this worker has to say about its own call. */
+static keep_notice make_notice(const tutti_store *store, const keep_wish *wish,
+                               const tt_sync_look *look)
+{
+    const int rank = store->context->rank;
+    keep_notice own = {.clock = look->clock, .servers = (uint32_t)wish->servers};
+    const char *objection = NULL;
+    if (wish->has_path && (wish->path == NULL || wish->path[0] == '\0')) {
+        objection = "path is NULL or empty on rank %d; name a file";
+    } else if (wish->servers < 0) {
+        objection = "servers is negative on rank %d; use 0 or more";
+    } else if (!look->is_idle) {
+        objection = "calls on the store are in flight on rank %d; wait for them first";
+    }
+    if (objection != NULL) {
+        tt_text text = {0};
+        tt_text_add(&text, objection, rank);
+        own.status = TUTTI_ERR_BAD_ARGUMENT;
+        memcpy(own.text, text.bytes, sizeof(own.text));
+    }
+    if (wish->path != NULL) {
+        (void)snprintf(own.path, sizeof(own.path), "%s", wish->path);
+    }
+    return own;
+}
+
+/* The first meeting. */
+static tutti_status begin(tutti_store *store, const keep_wish *wish, keep_plan *plan_out)
+{
+    tutti_context *context = store->context;
+    uint8_t *notices = NULL;
+    tutti_status status = tt_enter(context);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    uint8_t *is_gone = calloc((size_t)tt_sync_server_count(context->sync) + 1, 1);
+    if (is_gone == NULL) {
+        tt_leave(context);
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
+    }
+    const tt_sync_look look = look_at(store, is_gone);
+    tt_leave(context);
+    const keep_notice own = make_notice(store, wish, &look);
+    status = meet(store, &own, is_gone, &notices);
+    free(is_gone);
+    if (status == TUTTI_OK) {
+        status = first_failure(store, notices);
+    }
+    if (status == TUTTI_OK) {
+        status = compare(store, notices, wish->has_clock);
+    }
+    if (status == TUTTI_OK) {
+        status = make_plan(store, notices, wish->servers, plan_out);
+    }
+    free(notices);
+    return status;
+}
+
+/* ---- planes ---- */
+
+static tutti_status read_plane(tutti_store *store, tt_kept_tensor *tensor, uint32_t plane,
+                               void *values)
+{
+    tt_sync_request wanted = {.verb = TT_STORE_READ,
+                              .store = store->number,
+                              .name = tensor->name,
+                              .output = values,
+                              .plane = plane};
+    uint64_t step = 0;
+    const tutti_status status = tt_store_run(store->context, &wanted, &step, NULL);
+    tensor->step = step;
+    return status;
+}
+
+static tutti_status fill_plane(tutti_store *store, uint32_t number, const tt_kept_tensor *tensor,
+                               uint32_t plane, const void *values)
+{
+    const tt_sync_request wanted = {.verb = TT_STORE_FILL,
+                                    .store = number,
+                                    .name = tensor->name,
+                                    .input = values,
+                                    .plane = plane,
+                                    .step = tensor->step};
+    return tt_store_run(store->context, &wanted, NULL, NULL);
+}
+
+/* Room for any plane; the caller frees it. NULL: no memory. */
+static void *make_room(const tt_kept_list *list)
+{
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < list->tensor_count; i++) {
+        most = tt_max_u64(most, tt_kept_plane_bytes(&list->tensors[i]));
+    }
+    void *room = malloc(most);
+    if (room == NULL) {
+        (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a plane of %llu bytes",
+                           (unsigned long long)most);
+    }
+    return room;
+}
+
+/* ---- the list of a store that lives ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const tt_kept_tensor *)a)->name, ((const tt_kept_tensor *)b)->name);
+}
+
+/* The caller releases it. */
+static tutti_status make_list(tutti_store *store, uint64_t clock, tt_kept_list *list_out)
+{
+    const uint32_t planes = look_at(store, NULL).planes;
+    tt_kept_list list = {.clock = clock, .tensor_count = store->tensor_count};
+    const tt_sync_request wanted = {
+        .verb = TT_STORE_OPTIONS, .store = store->number, .options = &list.options};
+    const tutti_status status = tt_store_run(store->context, &wanted, NULL, NULL);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    list.tensors = calloc((size_t)list.tensor_count + 1, sizeof(*list.tensors));
+    if (list.tensors == NULL) {
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a list of tensors");
+    }
+    for (uint32_t i = 0; i < list.tensor_count; i++) {
+        list.tensors[i] = store->tensors[i];
+        list.tensors[i].planes = planes;
+    }
+    qsort(list.tensors, list.tensor_count, sizeof(*list.tensors), by_name);
+    *list_out = list;
+    return TUTTI_OK;
+}
+
+/* Worker 0's list, on all; the caller releases it. */
+static tutti_status share_list(tutti_store *store, tt_kept_list *list_io)
+{
+    tutti_context *context = store->context;
+    uint64_t byte_count = context->rank == 0 ? tt_kept_list_bytes(list_io) : 0;
+    tutti_status status = tutti_broadcast(context, &byte_count, sizeof(byte_count), TUTTI_U8, 0);
+    uint8_t *bytes = status == TUTTI_OK ? calloc(byte_count + 1, 1) : NULL;
+    if (status == TUTTI_OK && bytes == NULL) {
+        status = tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a list of tensors");
+    }
+    if (context->rank == 0 && bytes != NULL) {
+        tt_kept_list_encode(list_io, bytes);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_broadcast(context, bytes, byte_count, TUTTI_U8, 0);
+    }
+    if (status == TUTTI_OK && context->rank != 0) {
+        tt_text why = {0};
+        status = (tutti_status)tt_kept_list_decode(bytes, byte_count, list_io, &why);
+        status = status != TUTTI_OK ? tt_error_set(status, "%s", why.bytes) : TUTTI_OK;
+    }
+    free(bytes);
+    return status;
+}
+
+/* ---- the next store ---- */
+
+/* The worker that moves a tensor: the one with the fewest bytes so far. `loads` [workers]. */
+static int mover_of(const tutti_store *store, const tt_kept_tensor *tensor, uint64_t *loads)
+{
+    int mover = 0;
+    for (int i = 1; i < store->context->size; i++) {
+        mover = loads[i] < loads[mover] ? i : mover;
+    }
+    loads[mover] += tt_kept_plane_bytes(tensor) + 1;
+    return mover;
+}
+
+static tutti_status fill_all(tutti_store *store, uint32_t number, tt_kept_list *list,
+                             const keep_source *source)
+{
+    uint64_t *loads = calloc((size_t)store->context->size, sizeof(*loads));
+    void *room = make_room(list);
+    tutti_status status = room != NULL ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
+    if (loads == NULL) {
+        status = tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
+    }
+    for (uint32_t i = 0; i < list->tensor_count && status == TUTTI_OK; i++) {
+        tt_kept_tensor *tensor = &list->tensors[i];
+        const int mover = source->is_shared ? mover_of(store, tensor, loads) : 0;
+        for (uint32_t k = tensor->planes; k > 0 && mover == store->context->rank; k--) {
+            if (status == TUTTI_OK) {
+                status = source->read(store, tensor, k - 1, room, source->user);
+            }
+            if (status == TUTTI_OK) {
+                status = fill_plane(store, number, tensor, k - 1, room);
+            }
+        }
+    }
+    free(room);
+    free(loads);
+    return status;
+}
+
+static tutti_status add_all(const tutti_store *store, uint32_t number, const tt_kept_list *list)
+{
+    tutti_status status = TUTTI_OK;
+    for (uint32_t i = 0; i < list->tensor_count && status == TUTTI_OK; i++) {
+        const tt_sync_request wanted = {.verb = TT_STORE_ADD,
+                                        .store = number,
+                                        .name = list->tensors[i].name,
+                                        .dtype = list->tensors[i].dtype,
+                                        .count = list->tensors[i].count};
+        status = tt_store_run(store->context, &wanted, NULL, NULL);
+    }
+    return status;
+}
+
+/* Worker 0: options that change at clocks to come. */
+static tutti_status set_all(const tutti_store *store, uint32_t number, const tt_kept_list *list)
+{
+    tutti_status status = TUTTI_OK;
+    const uint32_t count = store->context->rank == 0 ? list->options.change_count : 0;
+    for (uint32_t i = 0; i < count && status == TUTTI_OK; i++) {
+        const tt_sync_request wanted = {
+            .verb = TT_STORE_SET,
+            .store = number,
+            .name = list->options.changes[i].option,
+            .value = list->options.changes[i].value,
+            .clock = tt_max_u64(list->options.changes[i].clock, list->clock)};
+        status = tt_store_run(store->context, &wanted, NULL, NULL);
+    }
+    return status;
+}
+
+static tutti_status note_all(tutti_store *store, const tt_kept_list *list)
+{
+    bool is_noted = true;
+    store->tensor_count = 0;
+    for (uint32_t i = 0; i < list->tensor_count; i++) {
+        is_noted = is_noted && note(store, &list->tensors[i]);
+    }
+    return is_noted ? TUTTI_OK : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a tensor");
+}
+
+/* The next store takes the place of the present one if all goes well on all workers. */
+static tutti_status replace(tutti_store *store, tt_kept_list *list, const keep_plan *plan,
+                            const keep_source *source)
+{
+    uint32_t number = UINT32_MAX;
+    const tt_sync_request wanted = {.verb = TT_STORE_OPEN,
+                                    .store = UINT32_MAX,
+                                    .policy = store->policy,
+                                    .update = list->options.update,
+                                    .codec = store->codec,
+                                    .clock = list->clock,
+                                    .may_own = plan->may_own};
+    tutti_status status = tt_store_run(store->context, &wanted, NULL, &number);
+    if (status == TUTTI_OK) {
+        status = add_all(store, number, list);
+    }
+    if (status == TUTTI_OK) {
+        status = fill_all(store, number, list, source);
+    }
+    if (status == TUTTI_OK) {
+        status = set_all(store, number, list);
+    }
+    status = agree(store, status);
+    tt_sync_request close = {.verb = TT_STORE_CLOSE, .store = number};
+    if (status == TUTTI_OK) {
+        close.store = store->number;
+        store->number = number;
+        status = note_all(store, list);
+    }
+    if (number != UINT32_MAX) {
+        char text[TT_TEXT_BYTES];
+        (void)snprintf(text, sizeof(text), "%s", tutti_last_error(store->context));
+        (void)tt_store_run(store->context, &close, NULL, NULL); /* nobody needs it any more */
+        status = status != TUTTI_OK ? tt_error_set(status, "%s", text) : TUTTI_OK;
+    }
+    return status;
+}
+
+/* ---- save ---- */
+
+static tutti_status raise_text(tt_status status, const tt_text *why)
+{
+    return status != TT_OK ? tt_error_set((tutti_status)status, "%s", why->bytes) : TUTTI_OK;
+}
+
+static tutti_status write_planes(tutti_store *store, tt_kept_list *list, tt_kept_file *file)
+{
+    void *room = make_room(list);
+    tutti_status status = room != NULL ? TUTTI_OK : TUTTI_ERR_NO_MEMORY;
+    for (uint32_t i = 0; i < list->tensor_count; i++) {
+        tt_kept_tensor *tensor = &list->tensors[i];
+        for (uint32_t k = tensor->planes; k > 0; k--) {
+            tt_text why = {0};
+            if (status == TUTTI_OK) {
+                status = read_plane(store, tensor, k - 1, room);
+            }
+            if (status == TUTTI_OK) {
+                status =
+                    raise_text(tt_kept_write(file, room, tt_kept_plane_bytes(tensor), &why), &why);
+            }
+        }
+    }
+    free(room);
+    return status;
+}
+
+static tutti_status save_here(tutti_store *store, const char *path, uint64_t clock)
+{
+    tt_kept_list list = {.tensor_count = 0};
+    tt_kept_file file;
+    tt_text why = {0};
+    tutti_status status = make_list(store, clock, &list);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = raise_text(tt_kept_create(&file, path, &list, &why), &why);
+    if (status == TUTTI_OK) {
+        status = write_planes(store, &list, &file);
+    }
+    if (status == TUTTI_OK) {
+        status = raise_text(tt_kept_finish(&file, &list, &why), &why);
+    } else {
+        tt_kept_abandon(&file);
+    }
+    tt_kept_list_release(&list);
+    return status;
+}
+
+tutti_status tutti_store_save(tutti_store *store, const char *path)
+{
+    keep_plan plan = {.may_own = NULL};
+    tutti_status status = tt_store_check(store);
+    if (status == TUTTI_OK) {
+        const keep_wish wish = {
+            .path = path, .has_path = true, .has_clock = true, .servers = store->servers};
+        status = begin(store, &wish, &plan);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    free(plan.may_own);
+    return agree(store, store->context->rank == 0 ? save_here(store, path, plan.clock) : TUTTI_OK);
+}
+
+/* ---- load ---- */
+
+static tutti_status from_file(tutti_store *store, tt_kept_tensor *tensor, uint32_t plane,
+                              void *values, void *user)
+{
+    tt_text why = {0};
+    (void)store;
+    (void)plane; /* planes are in the file in the order in which they are filled */
+    return raise_text(tt_kept_read(user, values, tt_kept_plane_bytes(tensor), &why), &why);
+}
+
+static bool is_of_update(const char *text, const char *update)
+{
+    const size_t length = strcspn(update, ":");
+    return strcspn(text, ":") == length && strncmp(text, update, length) == 0;
+}
+
+/* Does the file have every tensor of the store, and the same update? */
+static tutti_status check_list(const tutti_store *store, const char *path, const tt_kept_list *list)
+{
+    tt_text text = {0};
+    tt_text_add_quoted(&text, path, 200);
+    if (!is_of_update(list->options.update, store->update)) {
+        return tt_error_set(TUTTI_ERR_MISMATCH,
+                            "file %s is of a store with update %s, this one has %s; open it with "
+                            "the update of the file",
+                            text.bytes, list->options.update, store->update);
+    }
+    for (uint32_t i = 0; i < store->tensor_count; i++) {
+        const tt_kept_tensor *own = &store->tensors[i];
+        const tt_kept_tensor *kept =
+            bsearch(own, list->tensors, list->tensor_count, sizeof(*list->tensors), by_name);
+        if (kept == NULL) {
+            return tt_error_set(TUTTI_ERR_MISMATCH,
+                                "file %s has no tensor '%s', which was added to the store; load "
+                                "before you add it",
+                                text.bytes, own->name);
+        }
+        if (kept->count != own->count || kept->dtype != own->dtype) {
+            return tt_error_set(
+                TUTTI_ERR_MISMATCH,
+                "tensor '%s' has %llu elements of %s in file %s, and %llu of %s in the store",
+                own->name, (unsigned long long)kept->count, tt_dtype_name(kept->dtype), text.bytes,
+                (unsigned long long)own->count, tt_dtype_name(own->dtype));
+        }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status open_here(const tutti_store *store, const char *path, tt_kept_file *file,
+                              tt_kept_list *list_out)
+{
+    tt_text why = {0};
+    const tutti_status status = raise_text(tt_kept_open(file, path, list_out, &why), &why);
+    return status == TUTTI_OK ? check_list(store, path, list_out) : status;
+}
+
+tutti_status tutti_store_load(tutti_store *store, const char *path)
+{
+    keep_plan plan = {.may_own = NULL};
+    tt_kept_list list = {.tensor_count = 0};
+    tt_kept_file file = {.stream = NULL};
+    tutti_status status = tt_store_check(store);
+    if (status == TUTTI_OK) {
+        const keep_wish wish = {.path = path, .has_path = true, .servers = store->servers};
+        status = begin(store, &wish, &plan);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status =
+        agree(store, store->context->rank == 0 ? open_here(store, path, &file, &list) : TUTTI_OK);
+    if (status == TUTTI_OK) {
+        status = agree(store, share_list(store, &list));
+    }
+    if (status == TUTTI_OK) {
+        const keep_source source = {.read = from_file, .user = &file};
+        status = replace(store, &list, &plan, &source);
+    }
+    tt_kept_close(&file);
+    tt_kept_list_release(&list);
+    free(plan.may_own);
+    return status;
+}
+
+/* ---- reshard ---- */
+
+static tutti_status from_store(tutti_store *store, tt_kept_tensor *tensor, uint32_t plane,
+                               void *values, void *user)
+{
+    (void)user;
+    return read_plane(store, tensor, plane, values);
+}
+
+tutti_status tutti_store_reshard(tutti_store *store, int servers)
+{
+    keep_plan plan = {.may_own = NULL};
+    tt_kept_list list = {.tensor_count = 0};
+    const keep_wish wish = {.has_clock = true, .servers = servers};
+    tutti_status status = tt_store_check(store);
+    if (status == TUTTI_OK) {
+        status = begin(store, &wish, &plan);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status =
+        agree(store, store->context->rank == 0 ? make_list(store, plan.clock, &list) : TUTTI_OK);
+    if (status == TUTTI_OK) {
+        status = agree(store, share_list(store, &list));
+    }
+    if (status == TUTTI_OK) {
+        const keep_source source = {.read = from_store, .is_shared = true};
+        status = replace(store, &list, &plan, &source);
+    }
+    if (status == TUTTI_OK) {
+        store->servers = servers;
+    }
+    tt_kept_list_release(&list);
+    free(plan.may_own);
+    return status;
+}
