@@ -88,6 +88,7 @@ struct tt_owner_part {
     int32_t urgency;         /* of the last push or pull */
     uint64_t age;
     tt_heap_node due;
+    uint64_t sum_clock; /* of the sum that is being computed: the latest iteration in it */
 };
 
 /* What an owner knows of one worker, of one named sum. */

@@ -186,7 +186,7 @@ static void tell_opened(tt_sync *sync, tt_owner_store *store)
 }
 
 /* The settings are "POLICY UPDATE[ codec=CODEC]"; a worker checks them before it sends them. */
-static bool read_settings(const tt_sync *sync, tt_owner_store *store)
+static bool read_settings(const tt_sync *sync, tt_owner_store *store, tt_text *own_why)
 {
     static const char codec_mark[] = " codec=";
     char policy[TT_SYNC_TEXT_BYTES], update[TT_SYNC_TEXT_BYTES];
@@ -203,23 +203,37 @@ static bool read_settings(const tt_sync *sync, tt_owner_store *store)
     memcpy(update, rest, update_length);
     update[update_length] = '\0';
     codec = codec != NULL ? codec + sizeof(codec_mark) - 1 : NULL;
+    tt_text *update_why = tt_update_is_own(update) ? own_why : &why;
     return tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) == TT_OK &&
-           tt_update_parse(update, &store->update, &why) == TT_OK &&
+           tt_update_parse_own(update, &sync->own_updates, &store->update, update_why) == TT_OK &&
            tt_coded_parse(codec, &store->codec, &why) == TT_OK;
+}
+
+/* `why`, unless empty: what this rank lacks of an update of the program's own. */
+static void refuse_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
+                            const tt_text *why)
+{
+    tt_text text = {0};
+    if (why->length > 0) {
+        tt_sync_add_peer(sync, &text, sync->roles.rank);
+        tt_text_add(&text, " cannot apply the store's update: %s", why->bytes);
+        tt_owner_fail(sync, store, TT_ERR_BAD_ARGUMENT, &text);
+        return;
+    }
+    tt_text_add(&text, "rank %u sent settings of a store that no worker could have", worker);
+    tt_owner_fail(sync, store, TT_ERR_BAD_WIRE, &text);
 }
 
 static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
                              const char *settings)
 {
-    tt_text text = {0};
+    tt_text text = {0}, why = {0};
     if (!store->has_settings) {
         store->has_settings = true;
         store->settings_from = worker;
         memcpy(store->settings, settings, TT_SYNC_TEXT_BYTES);
-        if (!read_settings(sync, store)) {
-            tt_text_add(&text, "rank %u sent settings of a store that no worker could have",
-                        worker);
-            tt_owner_fail(sync, store, TT_ERR_BAD_WIRE, &text);
+        if (!read_settings(sync, store, &why)) {
+            refuse_settings(sync, store, worker, &why);
         }
     } else if (strcmp(store->settings, settings) != 0) {
         tt_text_add(&text, "ranks open store %u differently: rank %u with ", store->id,
