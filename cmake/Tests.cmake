@@ -244,13 +244,23 @@ if(TARGET tutti-simulate)
   set(planted_sync_sources ${TUTTI_SOURCES})
   list(FILTER planted_sync_sources INCLUDE REGEX
     "/src/(base|kernel|codec|sync)/|/platform/(sim|local)")
-  add_executable(tutti-simulate_store-planted ${store_sources} ${planted_sync_sources}
+  set(store_main ${store_sources})
+  list(FILTER store_main INCLUDE REGEX "_main\\.c$")
+  list(REMOVE_ITEM store_sources ${store_main})
+  add_library(planted_store OBJECT EXCLUDE_FROM_ALL ${store_sources} ${planted_sync_sources}
     ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
-  tutti_tests_build(tutti-simulate_store-planted)
-  target_compile_definitions(tutti-simulate_store-planted PRIVATE TUTTI_PLANTED_BUGS)
-  target_include_directories(tutti-simulate_store-planted PRIVATE ${PROJECT_SOURCE_DIR}
-    ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(tutti-simulate_store-planted PRIVATE tutti_flags Threads::Threads m)
+  target_link_libraries(planted_store PRIVATE tutti_flags PkgConfig::CMOCKA)
+  add_executable(tutti-simulate_store-planted ${store_main})
+  add_executable(test-store-explore-planted ${PROJECT_SOURCE_DIR}/tests/store/explore_test.c)
+  foreach(target planted_store tutti-simulate_store-planted test-store-explore-planted)
+    target_compile_definitions(${target} PRIVATE TUTTI_PLANTED_BUGS)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
+  endforeach()
+  foreach(target tutti-simulate_store-planted test-store-explore-planted)
+    tutti_tests_build(${target})
+    target_link_libraries(${target} PRIVATE planted_store tutti_flags Threads::Threads
+      PkgConfig::CMOCKA m)
+  endforeach()
 
   # A unit test of what no simulation has, with the planted file in place of the library's.
   tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept_test.c

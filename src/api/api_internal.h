@@ -97,8 +97,7 @@ typedef enum tt_progress_state {
 enum { HANDLE_SHELVES = 16 };
 
 /* Handles for reuse. A thread begins at a shelf of its own, so that submitting threads do not
- * contend.
- */
+ * contend. */
 typedef struct tt_shelf {
     pthread_mutex_t lock; /* guards `free` */
     tutti_handle *free;
@@ -114,6 +113,7 @@ struct tutti_context {
     tt_known_peer *known_peers; /* by rank; NULL until the peers have met. Set by process.c */
     int rank, size, local_rank, local_size, cross_rank, cross_size; /* a server is alone */
     bool is_server;
+    uint32_t *worker_hosts; /* [workers] number of each one's host; see tt_roles */
     char family[TT_LAUNCH_DESCRIPTION_BYTES];
     atomic_bool is_forked; /* this is a child's copy */
     atomic_bool is_closing;

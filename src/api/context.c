@@ -63,6 +63,7 @@ static void context_free(tutti_context *context)
     free(context->costs);
     free(context->known_peers);
     tt_own_updates_release(context);
+    free(context->worker_hosts);
     if (event_fd >= 0) {
         (void)close(event_fd);
     }

@@ -84,7 +84,10 @@
     X(CHANGED_CLAIM_MISSED)        \
     X(PUSH_WITH_A_LATER_OPTION)    \
     X(UNCOUNTED_PUSH_LOST)         \
-    X(PUSH_SUMMED_AGAIN)
+    X(PUSH_SUMMED_AGAIN)           \
+    X(RELAY_COUNTS_JOINED)         \
+    X(RELAY_ANSWERS_EARLY)         \
+    X(RELAY_HOLDS_IN_SILENCE)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

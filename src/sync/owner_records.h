@@ -25,6 +25,7 @@ enum { OWNER_BUCKETS = 256, OWNER_CLOCKS_MAX = 16, OWNER_SETS_MAX = 32 };
 typedef struct tt_owner_store tt_owner_store;
 typedef struct tt_owner_key tt_owner_key;
 typedef struct tt_owner_part tt_owner_part;
+typedef struct tt_relays tt_relays;
 
 typedef enum tt_slot_phase {
     TT_SLOT_EMPTY,
@@ -56,6 +57,8 @@ typedef struct tt_slot {
     uint64_t pull_clock;  /* iterations that must be complete */
     uint64_t pull_pushes; /* of its own that must be applied */
     tt_list_node pull;
+    uint32_t ranks; /* of named sums: workers in the push, */
+    uint64_t held;  /* and sums that workers behind this relay have pushed to, as of HELD */
 } tt_slot;
 
 struct tt_owner_part {
@@ -88,7 +91,15 @@ struct tt_owner_part {
     int32_t urgency;         /* of the last push or pull */
     uint64_t age;
     tt_heap_node due;
-    uint64_t sum_clock; /* of the sum that is being computed: the latest iteration in it */
+    uint64_t sum_clock;  /* of the sum that is being computed: the latest iteration in it */
+    uint32_t owner;      /* its rank */
+    uint32_t sum_ranks;  /* of a named sum: workers in it */
+    bool is_relay;       /* the part's pushes of this host go to its owner as one (sum_relay.h); */
+    bool is_up;          /* then, such a push was sent, */
+    bool is_up_lent;     /* the send has its value, */
+    bool is_up_arriving; /* the answer is arriving there */
+    uint64_t ups;        /* pushes sent */
+    uint64_t held;       /* as of the last HELD that was sent */
 };
 
 /* What an owner knows of one worker, of one named sum. */
@@ -114,6 +125,8 @@ struct tt_owner_key {
     uint32_t part_count;
     tt_owner_part **adopted; /* [adopted_capacity] from owners that are gone, ascending */
     uint32_t adopted_count, adopted_capacity;
+    tt_owner_part *relayed; /* of named sums: those that this rank relays, ascending */
+    uint32_t relayed_count;
     char error[TT_SYNC_TEXT_BYTES];
     char name[TT_SYNC_NAME_BYTES];
 };
@@ -126,6 +139,7 @@ struct tt_sum_busy {
     uint64_t base;
     uint32_t joins;
     bool is_busy, is_idle; /* BUSY and IDLE have arrived */
+    bool is_join;          /* no name, but a JOIN that has overtaken one; base: its argument */
 };
 
 /* An option that a worker is about to set: pushes from this clock on wait. */
@@ -217,6 +231,9 @@ struct tt_owner_store {
     tt_text lost_text;     /* and how */
     tt_owner_set set;
     tt_owner_tally tally;
+    const tt_split *split;
+    uint32_t self;           /* number of this rank in it */
+    const tt_relays *relays; /* of named sums; NULL: there are none */
 };
 
 #endif

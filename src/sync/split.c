@@ -19,6 +19,19 @@ tt_split tt_split_make(uint32_t workers, uint32_t servers)
     return split;
 }
 
+tt_split tt_split_make_hosts(uint32_t workers, uint32_t hosts, uint32_t servers)
+{
+    TT_ASSERT(hosts > 1 && hosts <= workers);
+    tt_split split = {.workers = workers, .servers = servers, .grain = TT_SPLIT_GRAIN};
+    split.used = (uint32_t)tt_min_u64(servers, hosts);
+    split.server_weight = 2 * ((uint64_t)hosts - 1) * workers;
+    split.worker_weight = (uint64_t)(hosts - split.used) * hosts;
+    split.owners = split.used + workers;
+    split.weight = split.used * split.server_weight + workers * split.worker_weight;
+    TT_ASSERT(split.weight > 0);
+    return split;
+}
+
 uint32_t tt_split_rank(const tt_split *split, uint32_t owner)
 {
     TT_ASSERT(owner < split->owners);
@@ -32,7 +45,7 @@ uint32_t tt_split_number(const tt_split *split, uint32_t rank)
     if (is_server) {
         return rank - split->workers < split->used ? rank - split->workers : UINT32_MAX;
     }
-    return split->worker_weight > 0 ? split->used + rank : UINT32_MAX;
+    return split->owners > split->used ? split->used + rank : UINT32_MAX;
 }
 
 uint32_t tt_split_heir(const tt_split *split, uint32_t owner, uint32_t part, uint32_t turn)

@@ -42,6 +42,9 @@ typedef struct tt_split_part {
 } tt_split_part;
 
 tt_split tt_split_make(uint32_t workers, uint32_t servers);
+/* The same for workers that share cards, one of each host: n is the number of hosts, and their
+ * workers share what a host owns, all alike. Workers are owners also if they own no bytes. */
+tt_split tt_split_make_hosts(uint32_t workers, uint32_t hosts, uint32_t servers);
 
 /* The rank of an owner, and the number of a rank; not below `owners`: it owns nothing. */
 uint32_t tt_split_rank(const tt_split *split, uint32_t owner);

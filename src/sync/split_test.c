@@ -160,6 +160,29 @@ static void test_heirs_are_all_owners_once(void **state)
     }
 }
 
+/* Ratios are those of hosts; with one worker each they are the plain split's. */
+static void test_hosts_share_as_workers_do(void **state)
+{
+    (void)state;
+    for (uint32_t hosts = 2; hosts <= 5; hosts++) {
+        for (uint32_t servers = 0; servers <= 6; servers++) {
+            const tt_split plain = tt_split_make(hosts, servers);
+            for (uint32_t each = 1; each <= 4; each++) {
+                const tt_split split = tt_split_make_hosts(hosts * each, hosts, servers);
+                assert_int_equal(split.used, plain.used);
+                assert_int_equal(split.owners, plain.used + hosts * each);
+                assert_int_equal(split.server_weight * plain.weight,
+                                 plain.server_weight * split.weight);
+                assert_int_equal(each * split.worker_weight * plain.weight,
+                                 plain.worker_weight * split.weight);
+                for (uint32_t rank = 0; rank < hosts * each; rank++) {
+                    assert_int_equal(tt_split_rank(&split, tt_split_number(&split, rank)), rank);
+                }
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_numbers_and_ranks_are_inverse),
         cmocka_unit_test(test_short_tensors_are_shared_out),
         cmocka_unit_test(test_heirs_are_all_owners_once),
+        cmocka_unit_test(test_hosts_share_as_workers_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,6 @@
 
 #include "base/base.h"
 #include "base/plant.h"
-#include "sync/sum/sum_owner.h"
 #include "sync/sync_internal.h"
 
 /* Index of the first one that is not below `number`. */
@@ -109,8 +108,7 @@ static void settle(tt_sync *sync, tt_owner_part *part)
     uint64_t most = 0;
     bool is_complete = part->is_adopting;
     for (uint32_t i = 0; i < clock->size; i++) {
-        is_complete = is_complete && (clock->is_out[i] || part->slots[i].is_declared ||
-                                      tt_sum_is_absent(part->key, i));
+        is_complete = is_complete && (clock->is_out[i] || part->slots[i].is_declared);
         most = tt_max_u64(most, part->slots[i].pushes);
     }
     if (!is_complete) {
@@ -136,8 +134,8 @@ static void settle(tt_sync *sync, tt_owner_part *part)
 void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_head *head)
 {
     tt_owner_part *part = tt_owner_find_part(key, head->lane);
-    if (!key->store->update.update->is_sum || key->is_coded) {
-        return; /* there is state to lose */
+    if (!key->store->update.update->is_sum || key->is_coded || tt_owner_is_sums(key->store)) {
+        return; /* there is more to lose than a sum */
     }
     if (part == NULL) {
         part = make(sync, key, head->lane);

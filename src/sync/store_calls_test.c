@@ -13,6 +13,7 @@
 
 #include "platform/sim.h"
 #include "sync/sync.h"
+#include "sync/sync_internal.h"
 
 enum { WORKERS = 2, PROCESSES = 3 };
 
@@ -44,7 +45,14 @@ static void no_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
     (void)machine, (void)peer, (void)event, (void)why;
 }
 
-static const tt_machine_ops nothing = {.frame = no_frame, .step = no_step, .peer = no_peer};
+static void no_sent(void *machine, uint64_t token)
+{
+    (void)machine;
+    assert_true(token == TT_TOKEN_NONE);
+}
+
+static const tt_machine_ops nothing = {
+    .frame = no_frame, .sent = no_sent, .step = no_step, .peer = no_peer};
 
 static void drop_report(void *owner, int level, const char *text)
 {
@@ -308,6 +316,48 @@ static void test_a_caller_that_dies_holds_nothing_back(void **state)
     job_end(&all);
 }
 
+/* ---- an owner without memory ---- */
+
+static const tt_platform_ops *full_ops;
+
+static void *no_texts(tt_platform *platform, tt_memory_kind kind, size_t bytes)
+{
+    return bytes == sizeof(tt_sync_note) ? NULL : full_ops->allocate(platform, kind, bytes);
+}
+
+static void test_a_failure_arrives_when_memory_is_short(void **state)
+{
+    job all;
+    (void)state;
+    open_with(&all, "bulk", "sum", &zero);
+    full_ops = tt_sim_platform(all.sim, 0)->ops;
+    tt_platform_ops short_ops = *full_ops;
+    short_ops.allocate = no_texts;
+    one_call calls[WORKERS] = {
+        {.request = {.verb = TT_STORE_ADD, .name = "u", .dtype = TT_F32, .count = 1}},
+        {.request = {.verb = TT_STORE_ADD, .name = "u", .dtype = TT_F32, .count = 2}}};
+    calls[0].sync = all.syncs[0];
+    tt_sim_call(all.sim, 0, tt_sim_now(all.sim), submit, &calls[0]);
+    tt_sim_run(all.sim, UINT64_MAX / 2);
+    assert_int_equal(calls[0].finish_count, 0); /* owners wait for worker 1 */
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        tt_sim_platform(all.sim, i)->ops = &short_ops;
+    }
+    calls[1].sync = all.syncs[1];
+    tt_sim_call(all.sim, 1, tt_sim_now(all.sim), submit, &calls[1]); /* it is an owner, too */
+    tt_sim_run(all.sim, UINT64_MAX / 2);
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        tt_sim_platform(all.sim, i)->ops = full_ops;
+    }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(calls[i].finish_count, 1);
+        assert_int_equal(calls[i].request.status, TT_ERR_MISMATCH);
+    }
+    assert_non_null(strstr(calls[0].request.error, "needs more memory"));
+    assert_non_null(strstr(calls[1].request.error, "adds 1 elements"));
+    job_end(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_corrections_have_golden_values),
         cmocka_unit_test(test_corrections_need_stale_gradients),
         cmocka_unit_test(test_a_caller_that_dies_holds_nothing_back),
+        cmocka_unit_test(test_a_failure_arrives_when_memory_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

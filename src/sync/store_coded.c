@@ -54,9 +54,9 @@ bool tt_coded_applies(const tt_codec_spec *spec, tt_dtype dtype, uint64_t count)
     return spec->codec != NULL && dtype == TT_F32 && count > CODED_PLAIN_BYTES / sizeof(float);
 }
 
-tt_split tt_coded_split(const tt_sync *sync, const tt_codec_spec *spec, bool is_coded)
+tt_split tt_coded_split(const tt_split *plain, const tt_codec_spec *spec, bool is_coded)
 {
-    tt_split split = sync->split;
+    tt_split split = *plain;
     if (is_coded) {
         split.grain = (uint32_t)tt_max_u64(split.grain, spec->block * sizeof(float));
     }

@@ -36,7 +36,7 @@ tt_status tt_coded_parse(const char *text, tt_codec_spec *spec_out, tt_text *why
 /* Is such a tensor coded? */
 bool tt_coded_applies(const tt_codec_spec *spec, tt_dtype dtype, uint64_t count);
 /* The split of a tensor: its parts begin at multiples of the block. */
-tt_split tt_coded_split(const tt_sync *sync, const tt_codec_spec *spec, bool is_coded);
+tt_split tt_coded_split(const tt_split *plain, const tt_codec_spec *spec, bool is_coded);
 
 /* ---- a worker ---- */
 

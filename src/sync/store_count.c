@@ -47,9 +47,9 @@ void tt_count_ask(tt_sync *sync, tt_worker_store *store)
     counts->clock = store->clock;
     counts->least = UINT64_MAX;
     const tt_head head = {.kind = TT_SYNC_COUNT, .set = store->id, .descriptor = store->ask_number};
-    memset(store->is_told, 0, sync->split.owners * sizeof(*store->is_told));
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        tt_sync_signal(sync, tt_split_rank(&sync->split, i), head);
+    memset(store->is_told, 0, store->split->owners * sizeof(*store->is_told));
+    for (uint32_t i = 0; i < store->split->owners; i++) {
+        tt_sync_signal(sync, tt_split_rank(store->split, i), head);
     }
 }
 
@@ -73,10 +73,10 @@ static void settle(tt_sync *sync, tt_worker_store *store)
 void tt_count_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
                     const void *payload)
 {
-    const uint32_t owner = tt_split_number(&sync->split, peer);
+    const uint32_t owner = tt_split_number(store->split, peer);
     tt_sync_request *request = store->asks.first;
     uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
-    if (request == NULL || request->verb != TT_STORE_COUNT || owner >= sync->split.owners ||
+    if (request == NULL || request->verb != TT_STORE_COUNT || owner >= store->split->owners ||
         head->descriptor != store->ask_number || store->is_told[owner]) {
         return;
     }
@@ -101,12 +101,16 @@ void tt_count_owner_out(tt_sync *sync, tt_worker_store *store)
         settle(sync, store);
     }
 }
+
 void tt_count_request(tt_sync *sync, tt_worker_key *key, const tt_sync_request *request)
 {
     tt_sync_counts *tally = &key->store->tally;
     const uint64_t bytes = key->count * tt_dtype_bytes(key->dtype);
     const bool pushes = request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
     const bool pulls = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL;
+    if (request->lost < 0) {
+        return; /* it fails, with a server that is gone */
+    }
     tally->pushes += pushes ? 1 : 0;
     tally->pushed_bytes += pushes ? bytes : 0;
     tally->pulls += pulls ? 1 : 0;

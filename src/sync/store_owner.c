@@ -11,6 +11,7 @@
 #include "kernel/hash64.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
+#include "sync/sum/sum_relay.h"
 #include "sync/sync_internal.h"
 
 static bool is_failed(const tt_owner_store *store)
@@ -140,6 +141,9 @@ static tt_owner_store *store_make(tt_sync *sync, uint32_t id)
         return NULL;
     }
     store->id = id;
+    store->split = tt_sync_split(sync, id);
+    store->self = tt_split_number(store->split, sync->roles.rank);
+    store->relays = tt_owner_is_sums(store) ? sync->relays : NULL;
     tt_list_init(&store->pulls);
     sync->owned[id] = store;
     const tt_status status = tt_clock_make(&store->clock, platform, workers);
@@ -241,7 +245,8 @@ static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t work
         tt_text_add_quoted(&text, store->settings, 160);
         tt_text_add(&text, ", rank %u with ", worker);
         tt_text_add_quoted(&text, settings, 160);
-        tt_text_add(&text, " (policy, update, codec); use the same on all");
+        tt_text_add(&text,
+                    " (policy, update, codec); use the same on all, and open stores in one order");
         tt_owner_fail(sync, store, TT_ERR_MISMATCH, &text);
     }
 }
@@ -580,9 +585,9 @@ static void worker_out_of(tt_sync *sync, tt_owner_store *store, uint32_t worker,
     store->workers[worker].asks = false;
     for (uint32_t i = 0; i < OWNER_BUCKETS; i++) {
         for (tt_owner_key *key = store->buckets[i]; key != NULL; key = key->next) {
-            for (uint32_t k = 0; k < key->part_count; k++) {
-                if (key->parts[k].memory != NULL) {
-                    tt_owner_part_worker_out(sync, &key->parts[k], worker);
+            for (uint32_t k = 0; k < tt_owner_part_total(key); k++) {
+                if (tt_owner_part_at(key, k)->memory != NULL) {
+                    tt_owner_part_worker_out(sync, tt_owner_part_at(key, k), worker);
                 }
             }
             tt_owner_adopted_worker_out(sync, key, worker);
@@ -626,10 +631,14 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
         tt_owner_adopt(sync, key, worker, head);
         return NULL;
     }
-    tt_owner_part *part =
-        key != NULL && key->status >= 0 ? tt_owner_find_part(key, head->lane) : NULL;
-    if (part == NULL) {
+    if (key == NULL || key->status < 0) {
         return NULL; /* a tensor fails before anything is pushed to it */
+    }
+    const bool is_relayed = head->kind == TT_SYNC_PUSH && store->relays != NULL;
+    tt_owner_part *part =
+        is_relayed ? tt_relay_find(key, worker, head) : tt_owner_find_part(key, head->lane);
+    if (part == NULL) {
+        return NULL;
     }
     if (head->kind == TT_SYNC_PUSH) {
         return tt_owner_take_push(sync, worker, head, part, payload);
@@ -649,13 +658,19 @@ void tt_owner_owner_frame(tt_sync *sync, const tt_head *head, const void *payloa
     }
 }
 
+static bool is_owner(const tt_sync *sync, uint32_t store)
+{
+    const tt_split *split = tt_sync_split(sync, store);
+    return tt_split_number(split, sync->roles.rank) < split->owners;
+}
+
 void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const void *payload)
 {
     TT_ASSERT(worker < sync->roles.workers);
     const bool is_text =
         head->kind == TT_SYNC_OPEN || head->kind == TT_SYNC_ADD || head->kind == TT_SYNC_OBJECT;
-    if (head->set >= TT_STORES_MAX || sync->is_closed[head->set] ||
-        sync->self >= sync->split.owners || (is_text && head->payload_bytes > TT_SYNC_TEXT_BYTES)) {
+    if (head->set >= TT_STORES_MAX || sync->is_closed[head->set] || !is_owner(sync, head->set) ||
+        (is_text && head->payload_bytes > TT_SYNC_TEXT_BYTES)) {
         return NULL;
     }
     tt_owner_store *store = sync->owned[head->set];

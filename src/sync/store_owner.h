@@ -16,15 +16,15 @@
 
 #include "sync/owner_records.h"
 
-/* Own parts, then adopted ones. */
+/* Own parts, then those that are relayed. */
 static inline uint32_t tt_owner_part_total(const tt_owner_key *key)
 {
-    return key->part_count + key->adopted_count;
+    return key->part_count + key->relayed_count;
 }
 
 static inline tt_owner_part *tt_owner_part_at(const tt_owner_key *key, uint32_t index)
 {
-    return index < key->part_count ? &key->parts[index] : key->adopted[index - key->part_count];
+    return index < key->part_count ? &key->parts[index] : &key->relayed[index - key->part_count];
 }
 
 static inline bool tt_owner_is_sums(const tt_owner_store *store)
@@ -55,6 +55,8 @@ void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key);
 tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
                              const tt_split_part *place, uint32_t number);
 void tt_owner_part_release(tt_sync *sync, tt_owner_part *part);
+/* The next version is complete: its pushes are consumed. */
+void tt_owner_sum_done(tt_sync *sync, tt_owner_part *part);
 
 /* store_adopt.c */
 /* ADOPT: a worker says what it has of a part whose owner is gone. */

@@ -14,6 +14,7 @@
 #include "kernel/reduce.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
+#include "sync/sum/sum_relay.h"
 #include "sync/sync_internal.h"
 
 enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 us */
@@ -31,13 +32,30 @@ static size_t state_bytes(const tt_owner_part *part)
     return tt_round_up(tt_max_u64(part->bytes, 1), GRAIN);
 }
 
+/* Places for pushes: one per worker, or fewer where relays add them up. */
+static uint32_t room_count(const tt_sync *sync, const tt_owner_part *part)
+{
+    return part->key->store->relays != NULL ? tt_relay_rooms(part) : sync->roles.workers;
+}
+
+static uint8_t *room_of(const tt_owner_part *part, uint32_t worker)
+{
+    const uint32_t at = part->key->store->relays != NULL ? tt_relay_room(part, worker) : worker;
+    return part->memory + at * slot_bytes(part);
+}
+
 tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *part,
                              const tt_split_part *place, uint32_t number)
 {
     const uint32_t workers = sync->roles.workers;
     const tt_update *update = key->store->update.update;
-    *part =
-        (tt_owner_part){.key = key, .number = number, .first = place->first, .bytes = place->bytes};
+    *part = (tt_owner_part){.key = key,
+                            .number = number,
+                            .first = place->first,
+                            .bytes = place->bytes,
+                            .owner = tt_split_rank(key->store->split, place->owner),
+                            .is_relay = part->is_relay};
+    const uint32_t rooms = room_count(sync, part);
     tt_coded_sizes(key, part);
     const size_t each = slot_bytes(part);
     const bool has_reads = tt_update_option(&key->store->update, "dc") > 0.0f;
@@ -45,7 +63,7 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
     const size_t room = state_bytes(part);
     const uint32_t states = update->state_count + (tt_coded_has_residual(key) ? 1 : 0);
     part->memory_bytes =
-        each * workers + 2 * value_bytes + (states + (has_reads ? workers : 0)) * room;
+        each * rooms + 2 * value_bytes + (states + (has_reads ? workers : 0)) * room;
     TT_TRY(tt_sync_grow(sync, (void ***)&sync->parts, sync->part_count, &sync->part_capacity));
     TT_TRY(tt_heap_reserve(&sync->due, sync->part_count + 1));
     part->memory = tt_platform_allocate(sync->platform, part->memory_bytes);
@@ -59,7 +77,7 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
     for (uint32_t i = 0; i < workers; i++) {
         part->slots[i].part = part;
     }
-    part->values[0] = part->memory + workers * each;
+    part->values[0] = part->memory + rooms * each;
     part->values[1] = part->values[0] + value_bytes;
     uint8_t *state = part->values[1] + value_bytes;
     for (uint32_t i = 0; i < update->state_count; i++, state += room) {
@@ -80,7 +98,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
     key->is_coded =
         tt_coded_applies(&key->store->codec, (tt_dtype)key->claim.dtype, key->claim.count);
-    const tt_split split = tt_coded_split(sync, &key->store->codec, key->is_coded);
+    const tt_split split = tt_coded_split(key->store->split, &key->store->codec, key->is_coded);
     const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     tt_split_part *places = tt_platform_allocate(sync->platform, all * sizeof(*places));
     if (places == NULL) {
@@ -89,7 +107,7 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     (void)tt_split_cut(&split, key->id, bytes, places, all);
     uint32_t own = 0;
     for (uint32_t i = 0; i < all; i++) {
-        own += places[i].owner == sync->self ? 1 : 0;
+        own += places[i].owner == key->store->self ? 1 : 0;
     }
     tt_status status = TT_OK;
     key->parts = own > 0 ? tt_platform_allocate(sync->platform, own * sizeof(*key->parts)) : NULL;
@@ -98,9 +116,12 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     }
     key->part_count = key->parts != NULL ? own : 0;
     for (uint32_t i = 0, at = 0; i < all && status == TT_OK; i++) {
-        if (places[i].owner == sync->self) {
+        if (places[i].owner == key->store->self) {
             status = tt_owner_part_make(sync, key, &key->parts[at++], &places[i], i);
         }
+    }
+    if (status == TT_OK) {
+        status = tt_relay_make_parts(sync, key, places, all);
     }
     tt_platform_release(sync->platform, places, all * sizeof(*places));
     return status;
@@ -146,6 +167,7 @@ void tt_owner_part_release(tt_sync *sync, tt_owner_part *part)
     if (part->memory == NULL) {
         return; /* it was not made */
     }
+    tt_relay_withdraw(sync, part);
     for (uint32_t worker = 0; worker < workers; worker++) {
         recall(sync, part, worker);
         forget_pull(&part->slots[worker]);
@@ -163,6 +185,7 @@ void tt_owner_part_release(tt_sync *sync, tt_owner_part *part)
 void tt_owner_release_parts(tt_sync *sync, tt_owner_key *key)
 {
     tt_owner_release_adopted(sync, key);
+    tt_relay_release_parts(sync, key);
     for (uint32_t i = 0; i < key->part_count; i++) {
         tt_owner_part_release(sync, &key->parts[i]);
     }
@@ -219,13 +242,15 @@ static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 static void slot_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
 {
     tt_slot *slot = &part->slots[worker];
-    if (!tt_coded_is_sound(part, part->memory + worker * slot_bytes(part))) {
+    if (!tt_coded_is_sound(part, room_of(part, worker))) {
         tt_owner_bad_push(sync, part->key, worker);
         return;
     }
     slot->phase = TT_SLOT_FULL;
     slot->pushes = head->argument;
-    slot->clock = head->round;
+    const bool is_host = (head->flags & TT_SYNC_FLAG_HOST) != 0;
+    slot->clock = is_host ? 0 : head->round;
+    slot->ranks = is_host ? head->round : 1;
     slot->asked = head->descriptor;
     slot->is_answered = (head->flags & TT_SYNC_FLAG_ANSWER) != 0;
     slot->is_uncounted = false;
@@ -258,7 +283,7 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
                          const void *payload)
 {
     tt_slot *slot = &part->slots[worker];
-    uint8_t *room = part->memory + worker * slot_bytes(part);
+    uint8_t *room = room_of(part, worker);
     const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
     if (head->payload_bytes != part->push_bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
         !is_next) {
@@ -312,6 +337,10 @@ void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_ow
         first_filled(sync, part, head);
         return;
     }
+    if (head->kind == TT_SYNC_VALUE) {
+        tt_relay_payload(sync, part);
+        return;
+    }
     TT_ASSERT(part->slots[worker].phase == TT_SLOT_ARRIVING);
     slot_filled(sync, part, worker, head);
 }
@@ -340,6 +369,9 @@ bool tt_owner_is_complete(const tt_owner_part *part)
 {
     const tt_clock *clock = &part->key->store->clock;
     bool is_complete = true;
+    if (part->key->store->relays != NULL) {
+        return tt_relay_is_complete(part);
+    }
     for (uint32_t i = 0; i < clock->size && is_complete; i++) {
         is_complete = (clock->is_out[i] && part->key->members == NULL) ||
                       part->slots[i].phase == TT_SLOT_FULL || tt_sum_is_absent(part->key, i);
@@ -368,8 +400,8 @@ static bool can_sum(const tt_owner_part *part)
 {
     const tt_policy *policy = &part->key->store->policy;
     const bool has_sources = policy->quorum > 0 ? part->chosen > 0 : part->full > 0;
-    return part->is_valid && has_sources && !part->is_summing && part->key->status >= 0 &&
-           part->lent[1 - part->current] == 0 &&
+    return part->is_valid && has_sources && !part->is_summing && !part->is_up &&
+           !part->is_up_lent && part->key->status >= 0 && part->lent[1 - part->current] == 0 &&
            (!tt_policy_is_bulk(policy) || tt_owner_is_complete(part)) &&
            has_free(part, policy->quorum > 0 ? TT_SLOT_CHOSEN : TT_SLOT_FULL,
                     policy->staleness == 0);
@@ -391,7 +423,7 @@ static void begin_sum(const tt_sync *sync, tt_owner_part *part)
     const uint32_t start = is_together ? 0 : (uint32_t)(part->step % workers);
     part->is_summing = true;
     part->sum_at = 0;
-    part->sum_sources = 0;
+    part->sum_sources = part->sum_ranks = 0;
     uint64_t clock = 0;
     for (uint32_t i = 0; i < workers && (is_together || part->sum_sources == 0); i++) {
         tt_slot *slot = &part->slots[(start + i) % workers];
@@ -400,6 +432,7 @@ static void begin_sum(const tt_sync *sync, tt_owner_part *part)
             clock = tt_max_u64(clock, slot->clock);
             tt_count_applied(part, slot);
             part->sum_sources++;
+            part->sum_ranks += slot->ranks;
         }
     }
     part->full -= source == TT_SLOT_FULL ? part->sum_sources : 0;
@@ -417,9 +450,11 @@ static uint32_t gather_sources(tt_sync *sync, const tt_owner_part *part, uint64_
     if (has_value) {
         sync->sources[count++] = part->values[part->current] + at;
     }
-    for (uint32_t i = 0; i < sync->roles.workers; i++) {
-        if (part->slots[i].phase == TT_SLOT_SUMMED) {
-            sync->sources[count++] = part->memory + i * slot_bytes(part) + at;
+    const uint32_t rooms = room_count(sync, part);
+    for (uint32_t i = 0; i < rooms; i++) {
+        const uint32_t worker = part->key->store->relays != NULL ? tt_relay_source(part, i) : i;
+        if (part->slots[worker].phase == TT_SLOT_SUMMED) {
+            sync->sources[count++] = room_of(part, worker) + at;
         }
     }
     return count;
@@ -489,9 +524,8 @@ static bool sum_piece(tt_sync *sync, tt_owner_part *part)
     return part->sum_at == part->bytes;
 }
 
-static void end_sum(tt_sync *sync, tt_owner_part *part)
+void tt_owner_sum_done(tt_sync *sync, tt_owner_part *part)
 {
-    part->is_summing = false;
     part->current = 1 - part->current;
     part->step++;
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
@@ -502,6 +536,16 @@ static void end_sum(tt_sync *sync, tt_owner_part *part)
         }
     }
     tt_quorum_summed(sync, part->key->store);
+}
+
+static void end_sum(tt_sync *sync, tt_owner_part *part)
+{
+    part->is_summing = false;
+    if (part->is_relay) {
+        tt_relay_push(sync, part);
+    } else {
+        tt_owner_sum_done(sync, part);
+    }
 }
 
 /* ---- answers ---- */
@@ -558,6 +602,7 @@ static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     }
     tt_head head = answer_head(part, has_value ? TT_SYNC_VALUE : TT_SYNC_TAKEN, slot->asked);
     head.flags = slot->is_uncounted ? TT_SYNC_FLAG_UNCOUNTED : 0;
+    head.flags |= part->key->store->relays != NULL && !part->is_relay ? TT_SYNC_FLAG_HOST : 0;
     slot->owes = slot->owes_value = false;
     if (has_value) {
         send_value(sync, part, worker, head);
@@ -598,6 +643,11 @@ void tt_owner_sent(tt_sync *sync, uint64_t token)
     const uint32_t version = token & 1;
     TT_ASSERT(index < sync->part_count && sync->parts[index] != NULL);
     tt_owner_part *part = sync->parts[index];
+    if (worker == sync->roles.workers) {
+        tt_relay_sent(part);
+        tt_owner_due(sync, part);
+        return;
+    }
     TT_ASSERT(part->slots[worker].is_lent[version] && part->lent[version] > 0);
     part->slots[worker].is_lent[version] = false;
     part->lent[version]--;

@@ -33,7 +33,8 @@ static void key_release(tt_sync *sync, tt_worker_key *key)
     sync->keys_released++;
     tt_coded_key_release(sync, key);
     tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
-    tt_platform_release(sync->platform, key->is_told, sync->split.owners * sizeof(*key->is_told));
+    tt_platform_release(sync->platform, key->is_told,
+                        key->store->split->owners * sizeof(*key->is_told));
     tt_platform_release(sync->platform, key, sizeof(*key));
 }
 
@@ -51,7 +52,7 @@ void tt_worker_key_release(tt_sync *sync, tt_worker_key *key)
 void tt_worker_store_release(tt_sync *sync, tt_worker_store *store)
 {
     tt_platform *platform = sync->platform;
-    const uint32_t owners = sync->split.owners;
+    const uint32_t owners = store->split->owners;
     for (uint32_t i = 0; store->buckets != NULL && i < WORKER_BUCKETS; i++) {
         while (store->buckets[i] != NULL) {
             tt_worker_key *key = store->buckets[i];
@@ -78,12 +79,14 @@ void tt_worker_release_all(tt_sync *sync)
 tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id)
 {
     tt_platform *platform = sync->platform;
-    const uint32_t owners = sync->split.owners;
+    const tt_split *split = tt_sync_split(sync, id);
+    const uint32_t owners = split->owners;
     tt_worker_store *store = tt_platform_allocate(platform, sizeof(*store));
     if (store == NULL) {
         return NULL;
     }
     store->id = id;
+    store->split = split;
     sync->stores[id] = store;
     store->buckets = tt_platform_allocate(platform, WORKER_BUCKETS * sizeof(*store->buckets));
     store->pushes = tt_platform_allocate(platform, owners * sizeof(*store->pushes));
@@ -115,12 +118,13 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
     key->index = tt_sync_free_index((void **)sync->keys, &sync->key_count, &sync->keys_released);
     sync->keys[key->index] = key;
     key->is_coded = tt_coded_applies(&store->codec, key->dtype, key->count);
-    const tt_split split = tt_coded_split(sync, &store->codec, key->is_coded);
+    const tt_split split = tt_coded_split(store->split, &store->codec, key->is_coded);
     key->part_count = tt_split_cut(&split, id, bytes, NULL, 0);
     const size_t place_bytes = key->part_count * sizeof(*places);
     places = tt_platform_allocate(sync->platform, place_bytes);
     key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
-    key->is_told = tt_platform_allocate(sync->platform, sync->split.owners * sizeof(*key->is_told));
+    key->is_told =
+        tt_platform_allocate(sync->platform, key->store->split->owners * sizeof(*key->is_told));
     if (places == NULL || key->parts == NULL || key->is_told == NULL) {
         tt_platform_release(sync->platform, places, place_bytes);
         key_release(sync, key);

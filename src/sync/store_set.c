@@ -171,9 +171,9 @@ static void send_all(tt_sync *sync, tt_worker_store *store, uint32_t phase)
                           .descriptor = store->ask_number,
                           .argument = option << 32 | bits};
     store->ask_phase = phase;
-    memset(store->is_told, 0, sync->split.owners * sizeof(*store->is_told));
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        tt_sync_signal(sync, tt_split_rank(&sync->split, i), head);
+    memset(store->is_told, 0, store->split->owners * sizeof(*store->is_told));
+    for (uint32_t i = 0; i < store->split->owners; i++) {
+        tt_sync_signal(sync, tt_split_rank(store->split, i), head);
     }
 }
 
@@ -205,10 +205,10 @@ static void end_refused(tt_sync *sync, const tt_worker_store *store, tt_sync_req
 
 void tt_set_reply(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head)
 {
-    const uint32_t owner = tt_split_number(&sync->split, peer);
+    const uint32_t owner = tt_split_number(store->split, peer);
     const int64_t status = (int64_t)head->argument;
     tt_sync_request *request = store->asks.first;
-    if (request == NULL || request->verb != TT_STORE_SET || owner >= sync->split.owners ||
+    if (request == NULL || request->verb != TT_STORE_SET || owner >= store->split->owners ||
         head->descriptor != store->ask_number || head->lane != store->ask_phase ||
         store->is_told[owner]) {
         return;

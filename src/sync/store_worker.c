@@ -10,6 +10,7 @@
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "sync/store_coded.h"
+#include "sync/sum/sum_relay.h"
 #include "sync/sum/sum_worker.h"
 #include "sync/sync_internal.h"
 
@@ -66,6 +67,14 @@ static uint16_t stage_of(int32_t urgency)
     return (uint16_t)(int16_t)kept;
 }
 
+uint32_t tt_worker_peer(const tt_sync *sync, const tt_worker_key *key, uint32_t number)
+{
+    const uint32_t owner = tt_split_rank(key->store->split, key->parts[number].place.owner);
+    return key->sum != NULL && sync->relays != NULL
+               ? tt_relay_of(sync->relays, sync->roles.rank, owner, number)
+               : owner;
+}
+
 void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
@@ -83,7 +92,7 @@ void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
     head.argument = part->pushes;
     head.stage = stage_of(request->urgency);
     head.flags = request->verb == TT_STORE_PUSH_PULL ? TT_SYNC_FLAG_ANSWER : 0;
-    tt_send send = {.peer = tt_split_rank(&sync->split, part->place.owner),
+    tt_send send = {.peer = tt_worker_peer(sync, key, number),
                     .urgency = request->urgency,
                     .token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number};
     send.payload = has_payload ? (const uint8_t *)request->input + part->place.first : NULL;
@@ -114,7 +123,7 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
 /* The first part that this worker sends: neighbours begin with other owners. */
 static uint32_t first_part(const tt_sync *sync, const tt_worker_key *key)
 {
-    const uint32_t owner = sync->roles.rank % sync->split.owners;
+    const uint32_t owner = sync->roles.rank % key->store->split->owners;
     uint32_t number = 0;
     while (number < key->part_count && key->parts[number].place.owner < owner) {
         number++;
@@ -168,6 +177,7 @@ static void send_claim(tt_sync *sync, tt_worker_key *key)
 {
     uint8_t bytes[sizeof(tt_sync_claim) + TT_SYNC_NAME_BYTES];
     const tt_sync_claim claim = key->claim;
+    const tt_split *split = key->store->split;
     const size_t length = strlen(key->name);
     const tt_head head = {.kind = TT_SYNC_ADD,
                           .set = key->store->id,
@@ -177,12 +187,12 @@ static void send_claim(tt_sync *sync, tt_worker_key *key)
     memcpy(bytes, &claim, sizeof(claim));
     memcpy(bytes + sizeof(claim), key->name, length);
     key->queue.first->open = 0;
-    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
-        key->is_told[owner] = sync->is_gone[tt_split_rank(&sync->split, owner)];
+    for (uint32_t owner = 0; owner < split->owners; owner++) {
+        key->is_told[owner] = sync->is_gone[tt_split_rank(split, owner)];
         key->queue.first->open += key->is_told[owner] ? 0 : 1;
     }
-    for (uint32_t owner = 0; owner < sync->split.owners; owner++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, owner), head, bytes,
+    for (uint32_t owner = 0; owner < split->owners; owner++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(split, owner), head, bytes,
                                 (uint32_t)(sizeof(claim) + length));
     }
 }
@@ -234,7 +244,7 @@ static void withdraw(tt_sync *sync, tt_worker_key *key)
     tt_sync_request *request = key->queue.first;
     for (uint32_t i = 0; i < key->part_count; i++) {
         tt_worker_part *part = &key->parts[i];
-        const uint32_t peer = tt_split_rank(&sync->split, part->place.owner);
+        const uint32_t peer = tt_worker_peer(sync, key, i);
         if (part->is_lent) {
             const uint64_t token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | i;
             sync->platform->ops->recall(sync->platform, peer, token);
@@ -321,8 +331,8 @@ static void tell_workers(tt_sync *sync, uint32_t store, tt_status status, const 
 static bool all_told(const tt_sync *sync, const tt_worker_store *store)
 {
     bool all = true;
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(&sync->split, i)]);
+    for (uint32_t i = 0; i < store->split->owners; i++) {
+        all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(store->split, i)]);
     }
     return all;
 }
@@ -361,9 +371,9 @@ void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
             tt_text_add(&settings, " codec=%s", codec);
         }
     }
-    memset(store->is_told, 0, sync->split.owners * sizeof(*store->is_told));
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, i), head, settings.bytes,
+    memset(store->is_told, 0, store->split->owners * sizeof(*store->is_told));
+    for (uint32_t i = 0; i < store->split->owners; i++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(store->split, i), head, settings.bytes,
                                 (uint32_t)settings.length);
     }
     if (sync->stores[head.set] == store) {
@@ -385,7 +395,7 @@ void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store)
                           .round = (uint32_t)store->clock,
                           .argument = store->pushes[keeper]};
     if (store->has_clocked) {
-        tt_sync_signal(sync, tt_split_rank(&sync->split, keeper), head);
+        tt_sync_signal(sync, tt_split_rank(store->split, keeper), head);
     }
 }
 
@@ -396,13 +406,13 @@ static void send_clock(tt_sync *sync, tt_worker_store *store)
     store->has_clocked = true;
     store->clock++;
     store->clocks.first->since_ns = tt_now(sync->platform);
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
+    for (uint32_t i = 0; i < store->split->owners; i++) {
         const tt_head head = {.kind = TT_SYNC_CLOCK,
                               .flags = i == keeper ? TT_SYNC_FLAG_ANSWER : 0,
                               .set = store->id,
                               .round = (uint32_t)store->clock,
                               .argument = store->pushes[i]};
-        tt_sync_signal(sync, tt_split_rank(&sync->split, i), head);
+        tt_sync_signal(sync, tt_split_rank(store->split, i), head);
     }
 }
 
@@ -474,7 +484,7 @@ static void value_arrived(tt_sync *sync, tt_worker_key *key, uint32_t number)
         return;
     }
     tt_text text = {0};
-    tt_sync_add_peer(sync, &text, tt_split_rank(&sync->split, key->parts[number].place.owner));
+    tt_sync_add_peer(sync, &text, tt_worker_peer(sync, key, number));
     tt_text_add(&text, " answered bytes of tensor ");
     tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
     tt_text_add(&text, " that are not of the store's codec; use one version of Tutti on all");
@@ -495,7 +505,7 @@ static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
     uint8_t *room = is_coded ? part->answer : (uint8_t *)request->output + part->place.first;
     if (payload == NULL) {
         part->is_arriving = true;
-        sync->arriving[tt_split_rank(&sync->split, part->place.owner)] =
+        sync->arriving[tt_worker_peer(sync, key, head->lane)] =
             (tt_arriving){.key = key, .number = head->lane};
         return room;
     }
@@ -525,7 +535,7 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     const tt_sync_request *request = key->queue.first;
     const bool is_answer = part->is_awaited && !part->is_moving &&
                            head->descriptor == part->asked &&
-                           peer == tt_split_rank(&sync->split, part->place.owner);
+                           peer == tt_worker_peer(sync, key, head->lane);
     if (!is_answer) {
         return NULL; /* a second copy */
     }
@@ -544,10 +554,10 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
 static void added_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head)
 {
     tt_worker_key *key = tt_worker_find_id(store, head->op);
-    const uint32_t owner = tt_split_number(&sync->split, peer);
+    const uint32_t owner = tt_split_number(store->split, peer);
     tt_sync_request *request = key != NULL ? key->queue.first : NULL;
     if (request == NULL || request->verb != TT_STORE_ADD || request->is_first ||
-        owner >= sync->split.owners || key->is_told[owner]) {
+        owner >= store->split->owners || key->is_told[owner]) {
         return;
     }
     key->is_told[owner] = true;
@@ -580,10 +590,10 @@ static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *h
 static void life_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head,
                        const void *payload)
 {
-    const uint32_t owner = tt_split_number(&sync->split, peer);
+    const uint32_t owner = tt_split_number(store->split, peer);
     const tt_sync_request *request = store->life.first;
     const bool is_open = head->kind == TT_SYNC_OPENED;
-    if (owner >= sync->split.owners || request == NULL ||
+    if (owner >= store->split->owners || request == NULL ||
         (request->verb == TT_STORE_OPEN) != is_open) {
         return;
     }
@@ -655,10 +665,9 @@ void tt_worker_sent(tt_sync *sync, uint64_t token)
 
 void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
 {
-    const uint32_t owner = tt_split_number(&sync->split, peer);
     const tt_status status = why != NULL ? TT_ERR_PEER_DOWN : TT_ERR_PEER_LEFT;
     tt_text text = {0};
-    if (owner >= sync->split.owners || sync->roles.rank >= sync->roles.workers) {
+    if (sync->roles.rank >= sync->roles.workers) {
         return;
     }
     tt_sync_add_peer(sync, &text, peer);
@@ -669,11 +678,15 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
     }
     for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
         tt_worker_store *store = sync->stores[i];
-        if (store != NULL && i == TT_STORE_SUMS && why == NULL) {
+        const uint32_t owner = store != NULL ? tt_split_number(store->split, peer) : UINT32_MAX;
+        if (store == NULL || owner >= store->split->owners) {
+            continue;
+        }
+        if (i == TT_STORE_SUMS && why == NULL) {
             tt_sum_owner_left(sync, owner);
-        } else if (store != NULL && tt_worker_can_move(sync, store, peer)) {
+        } else if (tt_worker_can_move(sync, store, peer)) {
             tt_worker_move(sync, store, peer);
-        } else if (store != NULL) {
+        } else {
             if (store->status >= 0) {
                 tell_workers(sync, i, status, text.bytes);
             }

@@ -100,6 +100,7 @@ struct tt_worker_store {
     uint32_t ask_culprit;    /* rank that refused it */
     uint64_t ask_bound;      /* the least clock that all owners can take */
     tt_worker_key **buckets; /* [WORKER_BUCKETS] */
+    const tt_split *split;
 };
 
 /* Records of stores and tensors; NULL: no memory, or there is none. */
@@ -152,6 +153,8 @@ void tt_worker_release_all(tt_sync *sync);
 
 /* The front request's frame for a part, which has its numbers; again if its owner is a new one. */
 void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number);
+/* The rank with which this one exchanges a part: its owner, or the relay of its host. */
+uint32_t tt_worker_peer(const tt_sync *sync, const tt_worker_key *key, uint32_t number);
 /* The front request has what it wants of a part, or cannot get it. */
 void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number);
 void tt_worker_settle(tt_sync *sync, tt_worker_key *key);

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "sync/sum/sum_relay.h"
 #include "sync/sync_internal.h"
 
 static bool is_server(const tt_sync *sync, uint32_t rank)
@@ -41,12 +42,20 @@ void tt_sync_add_peer(const tt_sync *sync, tt_text *text, uint32_t rank)
 
 static const uint8_t nothing[1]; /* the payload of frames that have none */
 
+/* An answer to this rank as a relay. */
+static bool is_relayed(const tt_head *head)
+{
+    return head->kind == TT_SYNC_VALUE && (head->flags & TT_SYNC_FLAG_HOST) != 0;
+}
+
 /* A frame to this rank itself. */
 static void deliver(tt_sync *sync, const tt_head *head, const void *payload)
 {
     const uint32_t self = sync->roles.rank;
     payload = head->payload_bytes == 0 ? nothing : payload;
-    if (head->kind < TT_SYNC_OPENED) {
+    if (is_relayed(head)) {
+        (void)tt_relay_value(sync, self, head, payload);
+    } else if (head->kind < TT_SYNC_OPENED) {
         (void)tt_owner_frame(sync, self, head, payload);
     } else if (head->kind >= TT_SYNC_QUORUM) {
         tt_owner_owner_frame(sync, head, payload);
@@ -77,6 +86,25 @@ void tt_sync_signal(tt_sync *sync, uint32_t peer, tt_head head)
     (void)tt_sync_send(sync, &send, head, 0); /* a failure is reported as the peer's */
 }
 
+/* There is no memory for a text, but the failure must arrive: the text is a constant one. */
+static void send_failure(tt_sync *sync, uint32_t peer, tt_head head)
+{
+    static const char text[] = "a rank fails the call and has no memory to send the reason; its "
+                               "host needs more memory";
+    tt_send send = {.peer = peer,
+                    .urgency = TT_URGENCY_CONTROL,
+                    .token = TT_TOKEN_NONE,
+                    .payload = text};
+    (void)tt_sync_send(sync, &send, head, sizeof(text) - 1);
+}
+
+/* Frames that report a failure are understood with any text. */
+static bool is_failure(const tt_head *head)
+{
+    return (head->kind == TT_SYNC_FAILED || head->kind == TT_SYNC_OPENED) &&
+           (int64_t)head->argument < 0;
+}
+
 bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *bytes,
                        uint32_t byte_count)
 {
@@ -86,7 +114,15 @@ bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *b
         (void)tt_sync_send(sync, &send, head, byte_count);
         return true;
     }
+    if (byte_count == 0) {
+        tt_sync_signal(sync, peer, head);
+        return true;
+    }
     tt_sync_note *note = tt_platform_allocate(sync->platform, sizeof(*note));
+    if (note == NULL && is_failure(&head)) {
+        send_failure(sync, peer, head);
+        return true;
+    }
     if (note == NULL) {
         return false;
     }
@@ -179,7 +215,8 @@ static void gone_frame(tt_sync *sync, uint32_t peer, const tt_head *head)
         return;
     }
     const uint32_t lost = (uint32_t)head->argument;
-    if (sync->arriving[lost].key != NULL && !sync->is_gone[lost]) {
+    const tt_arriving *arriving = &sync->arriving[lost];
+    if ((arriving->key != NULL || arriving->part != NULL) && !sync->is_gone[lost]) {
         sync->platform->ops->discard(sync->platform, lost); /* it may be sending still */
     }
     tt_text_add(&why, "rank %u has lost it", peer);
@@ -215,7 +252,11 @@ static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const 
         }
         return NULL;
     }
-    return is_server(sync, sync->roles.rank) ? NULL : tt_worker_frame(sync, peer, head, payload);
+    if (is_server(sync, sync->roles.rank)) {
+        return NULL;
+    }
+    return is_relayed(head) ? tt_relay_value(sync, peer, head, payload)
+                            : tt_worker_frame(sync, peer, head, payload);
 }
 
 static void *on_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
@@ -307,6 +348,7 @@ static void take_out(tt_sync *sync, uint32_t peer, const char *why)
     } else if (why != NULL) {
         tell_gone(sync, peer);
     }
+    tt_relay_peer_out(sync, peer);
     tt_worker_peer_out(sync, peer, why);
     sync->arriving[peer] = (tt_arriving){.part = NULL};
     if (sync->workers_left == 0 && sync->listener.deserted != NULL) {
@@ -389,16 +431,35 @@ static bool part_before(const tt_heap_node *a, const tt_heap_node *b)
     return one->urgency != other->urgency ? one->urgency > other->urgency : one->age < other->age;
 }
 
-static tt_status make_tables(tt_sync *sync)
+static tt_status make_tables(tt_sync *sync, const tt_roles *roles)
 {
     const uint32_t processes = tt_sync_processes(sync);
     sync->is_gone = tt_platform_allocate(sync->platform, processes * sizeof(*sync->is_gone));
     sync->arriving = tt_platform_allocate(sync->platform, processes * sizeof(*sync->arriving));
     sync->sources =
         tt_platform_allocate(sync->platform, (sync->roles.workers + 1) * sizeof(*sync->sources));
-    return sync->is_gone != NULL && sync->arriving != NULL && sync->sources != NULL
-               ? TT_OK
-               : TT_ERR_NO_MEMORY;
+    if (sync->is_gone == NULL || sync->arriving == NULL || sync->sources == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    TT_TRY(tt_relays_make(sync->platform, roles, &sync->relays));
+    if (sync->relays != NULL) {
+        sync->sum_split = tt_split_make_hosts(roles->workers, sync->relays->hosts, roles->servers);
+    }
+    return TT_OK;
+}
+
+/* More servers than workers gain nothing; one process says so. */
+static void report_spare(const tt_sync *sync)
+{
+    const tt_roles *roles = &sync->roles;
+    tt_text text = {0};
+    if (roles->rank == 0 && roles->servers > roles->workers) {
+        tt_text_add(&text,
+                    "%u servers for %u workers: the last %u own nothing; start at most as many "
+                    "servers as workers",
+                    roles->servers, roles->workers, roles->servers - roles->workers);
+        sync->listener.report(sync->listener.owner, LEVEL_WARN, text.bytes);
+    }
 }
 
 tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machine inner,
@@ -416,14 +477,17 @@ tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machin
                       .listener = *listener,
                       .workers_left = roles->workers,
                       .split = tt_split_make(roles->workers, roles->servers),
+                      .sum_split = tt_split_make(roles->workers, roles->servers),
                       .allocator = {.allocate = take, .release = give, .user = platform}};
     sync->self = tt_split_number(&sync->split, roles->rank);
+    sync->roles.hosts = NULL; /* the caller's */
     tt_heap_init(&sync->due, part_before, &sync->allocator);
-    const tt_status status = make_tables(sync);
+    const tt_status status = make_tables(sync, roles);
     if (status != TT_OK) {
         tt_sync_destroy(sync);
         return status;
     }
+    report_spare(sync);
     *sync_out = sync;
     return TT_OK;
 }
@@ -438,6 +502,7 @@ void tt_sync_destroy(tt_sync *sync)
     tt_worker_release_all(sync);
     tt_owner_release_all(sync);
     tt_heap_fini(&sync->due);
+    tt_relays_release(platform, sync->relays);
     tt_platform_release(platform, sync->parts, sync->part_capacity * sizeof(*sync->parts));
     tt_platform_release(platform, sync->keys, sync->key_capacity * sizeof(*sync->keys));
     tt_platform_release(platform, sync->is_gone, processes * sizeof(*sync->is_gone));

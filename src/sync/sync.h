@@ -52,6 +52,7 @@ typedef struct tt_roles {
     uint32_t workers; /* ranks [0, workers) */
     uint32_t servers; /* behind them */
     uint32_t epoch;
+    const uint32_t *hosts; /* [workers] host of each, from 0 on; copied. NULL: all are on one */
 } tt_roles;
 
 /* Receives the machine's log lines; level as in base/log.h. */

@@ -52,7 +52,9 @@ struct tt_sync {
     bool *is_gone;         /* [processes] */
     tt_arriving *arriving; /* [processes] */
     tt_split split;
-    uint32_t self; /* number of this rank as an owner; not below split.owners: it is none */
+    uint32_t self;      /* number of this rank as an owner; not below split.owners: it is none */
+    tt_split sum_split; /* of named sums */
+    tt_relays *relays;  /* of named sums; NULL: there are none */
 
     tt_owner_store *owned[TT_STORES_MAX];
     bool is_closed[TT_STORES_MAX]; /* late frames of such stores are dropped */
@@ -81,6 +83,12 @@ static inline uint32_t tt_sync_processes(const tt_sync *sync)
     return sync->roles.workers + sync->roles.servers;
 }
 
+/* That of a store. */
+static inline const tt_split *tt_sync_split(const tt_sync *sync, uint32_t store)
+{
+    return store == TT_STORE_SUMS ? &sync->sum_split : &sync->split;
+}
+
 /* The owner with the least number that is not gone: it decides when workers may go on. */
 uint32_t tt_sync_keeper(const tt_sync *sync);
 /* "server 1 (rank 5)" or "worker 2 (rank 2)". */
@@ -89,7 +97,8 @@ void tt_sync_add_peer(const tt_sync *sync, tt_text *text, uint32_t rank);
 /* Send a frame, also to this rank itself; epoch and payload_bytes are filled in. As the platform's
  * send. */
 tt_status tt_sync_send(tt_sync *sync, tt_send *send, tt_head head, uint32_t payload_bytes);
-/* A short payload, which is copied. Without memory the frame is lost: then `false`. */
+/* A short payload, which is copied. Without memory a failure is sent with a constant text; another
+ * frame is lost: then `false`. */
 bool tt_sync_send_text(tt_sync *sync, uint32_t peer, tt_head head, const void *bytes,
                        uint32_t byte_count);
 /* A frame without payload. */

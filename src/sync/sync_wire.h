@@ -42,6 +42,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_BUSY,   /* round: as of JOIN; op: such a name, */
     TT_SYNC_IDLE,   /* whose calls are over now */
     TT_SYNC_FORGET, /* round: sums from before this many joins are over on the worker */
+    TT_SYNC_HELD,   /* from a relay; argument: sums of the key to which workers of its host have
+                       pushed, although others have left the key before */
 
     /* from an owner to a worker */
     TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
@@ -70,8 +72,10 @@ typedef enum tt_sync_kind {
 enum {
     TT_SYNC_FLAG_ANSWER = 1,    /* of PUSH: reply with the value */
     TT_SYNC_FLAG_UNCOUNTED = 2, /* of TAKEN and VALUE: the push came too late */
-    TT_SYNC_FLAG_NOW = 64,      /* of SET: the first clock of which nothing was applied */
-    TT_SYNC_FLAG_WAITED = 128,  /* of VALUE: the pull was held back at the owner */
+    TT_SYNC_FLAG_HOST = 4, /* of PUSH: the sum of a host, round: of how many workers. Of VALUE: the
+                              answer to that */
+    TT_SYNC_FLAG_NOW = 64, /* of SET: the first clock of which nothing was applied */
+    TT_SYNC_FLAG_WAITED = 128, /* of VALUE: the pull was held back at the owner */
     TT_STORES_MAX = 64,
     TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
     TT_SYNC_TEXT_BYTES = 512,          /* of payloads that are texts, at most */

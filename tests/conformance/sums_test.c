@@ -2,8 +2,9 @@
  *
  * sums_test.c - TUTTI_SUM=server: named all-reduces that owners sum, with and without servers.
  *
- * Method: workers and servers are threads of this process. Results are compared with the oracle of
- * the other algorithms; ranks that differ, object or join are judged by what every rank gets.
+ * Method: workers and servers are threads of this process, or processes on hosts that are names
+ * only. Results are compared with the oracle of the other algorithms; ranks that differ, object or
+ * join are judged by what every rank gets, and payloads between hosts by their bytes.
  *
  * Labels: asan tsan
  * Timeout: 300
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,6 +36,7 @@ typedef struct sums_job {
     int workers, servers;
     const char *transport;
     ranks_fn *body;
+    char hosts[PROCESSES_MAX];
     char meet[64];
     char texts[PROCESSES_MAX][TEXT_BYTES];
     tutti_status statuses[PROCESSES_MAX];
@@ -86,6 +90,52 @@ static void job_run(int workers, int servers, const char *transport, ranks_fn *b
     }
     (void)pthread_barrier_destroy(&job.ranks.barrier);
     (void)rmdir(folder);
+}
+
+/* A process for each worker, on the host of its letter, and for each server, on one of its own. The
+ * job is in memory that they share. */
+static void job_run_hosts(const char *hosts, int servers, ranks_fn *body)
+{
+    char folder[] = "/tmp/tutti-sums-XXXXXX";
+    const int workers = (int)strlen(hosts);
+    pid_t children[PROCESSES_MAX];
+    pthread_barrierattr_t shared;
+    sums_job *job =
+        mmap(NULL, sizeof(*job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(job != MAP_FAILED && mkdtemp(folder) != NULL);
+    *job = (sums_job){.workers = workers, .servers = servers, .transport = "shm", .body = body};
+    (void)snprintf(job->hosts, sizeof(job->hosts), "%s", hosts);
+    (void)snprintf(job->meet, sizeof(job->meet), "file://%s", folder);
+    assert_int_equal(pthread_barrierattr_init(&shared), 0);
+    assert_int_equal(pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED), 0);
+    assert_int_equal(pthread_barrier_init(&job->ranks.barrier, &shared, (unsigned)workers), 0);
+    for (int rank = 0; rank < workers + servers; rank++) {
+        children[rank] = fork();
+        if (children[rank] == 0) {
+            const char name[] = {rank < workers ? hosts[rank] : (char)('0' + rank), '\0'};
+            process self = {.job = job, .rank = rank};
+            (void)setenv("TUTTI_HOSTID", name, 1);
+            (void)process_run(&self);
+            _exit(0);
+        }
+        assert_true(children[rank] > 0);
+    }
+    for (int rank = 0; rank < workers + servers; rank++) {
+        int status = -1;
+        assert_int_equal(waitpid(children[rank], &status, 0), children[rank]);
+        assert_int_equal(status, 0);
+    }
+    (void)pthread_barrier_destroy(&job->ranks.barrier);
+    (void)munmap(job, sizeof(*job));
+    (void)rmdir(folder);
+}
+
+/* Even hosts, uneven ones, and ranks that take turns; workers own all, some, or nothing. */
+static void job_run_all_hosts(ranks_fn *body)
+{
+    job_run_hosts("aabb", 0, body);
+    job_run_hosts("aaab", 2, body);
+    job_run_hosts("abcab", 1, body);
 }
 
 /* Workers own all, some, or nothing. */
@@ -386,6 +436,31 @@ static void test_joined_ranks_count_as_zeros(void **state)
     job_run_all(3, averages);
 }
 
+/* ---- hosts ---- */
+
+static void test_ranks_of_a_host_sum_first(void **state)
+{
+    (void)state;
+    job_run_all_hosts(every_type);
+    job_run_all_hosts(long_ones);
+    job_run_all_hosts(any_order);
+}
+
+static void test_hosts_may_have_ranks_that_differ_or_object(void **state)
+{
+    (void)state;
+    job_run_all_hosts(one_differs);
+    job_run_all_hosts(one_objects);
+}
+
+static void test_hosts_may_have_joined_ranks(void **state)
+{
+    (void)state;
+    job_run_all_hosts(uneven_ends);
+    job_run_all_hosts(crossed_ends);
+    job_run_all_hosts(averages);
+}
+
 /* ---- handles, and the end ---- */
 
 static void handles(ranks_self *self)
@@ -420,6 +495,7 @@ static void test_handles_and_leaving(void **state)
     (void)state;
     job_run_all(3, handles);
     job_run(1, 0, "shm", handles);
+    job_run_all_hosts(handles);
 }
 
 int main(void)
@@ -431,6 +507,9 @@ int main(void)
         cmocka_unit_test(test_ranks_that_differ_fail_one_call_on_all),
         cmocka_unit_test(test_a_rank_that_objects_fails_one_call_on_all),
         cmocka_unit_test(test_joined_ranks_count_as_zeros),
+        cmocka_unit_test(test_ranks_of_a_host_sum_first),
+        cmocka_unit_test(test_hosts_may_have_ranks_that_differ_or_object),
+        cmocka_unit_test(test_hosts_may_have_joined_ranks),
         cmocka_unit_test(test_handles_and_leaving),
     };
     (void)setenv("TUTTI_SUM", "server", 1);

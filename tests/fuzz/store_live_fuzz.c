@@ -201,7 +201,8 @@ static void finished(tt_sync_request *request)
 static live_call *submit_as(live_world *world, tt_sync_verb verb, uint32_t rank, bool is_sums)
 {
     static const char *const policies[] = {"bulk", "stale:1", "async", "quorum:1", "quorum:2"};
-    static const char *const updates[] = {"add", "sum", "sgd:lr=0.5", "adam"};
+    static const char *const updates[] = {"add", "sum", "sgd:lr=0.5", "adam",
+                                          "sgd:lr=0.5,dc=0.25,tau=1"};
     static const char *const codecs[] = {NULL, "int8", NULL, "sign", "qsgd", "fp16:ef=on"};
     static const char *const names[] = {"a", "b", "c"};
     static const uint64_t counts[] = {3, 0, ELEMENTS};
@@ -215,7 +216,7 @@ static live_call *submit_as(live_world *world, tt_sync_verb verb, uint32_t rank,
     TT_ASSERT(call->input != NULL && call->output != NULL);
     call->request = (tt_sync_request){.verb = verb,
                                       .policy = policies[choice % 5],
-                                      .update = updates[choice / 5 % 4],
+                                      .update = updates[choice / 5 % 5],
                                       .codec = codecs[choice / 20 % 6],
                                       .name = names[choice % 3],
                                       .dtype = TT_F32,

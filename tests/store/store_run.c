@@ -21,6 +21,7 @@ typedef enum phase {
     PHASE_PUSH_PULL,
     PHASE_CLOCK,
     PHASE_SET,
+    PHASE_COUNT,
     PHASE_CLOSE,
     PHASE_OVER
 } phase;
@@ -52,6 +53,8 @@ struct worker {
     bool has_set[SETS_MAX];
     phase after_set;
     tt_sync_request clock;
+    tt_sync_counts counts;
+    uint64_t pushes, pulls, late; /* calls that succeeded; pushes too late for a quorum */
     tensor_state tensors[TENSORS_MAX];
     uint32_t store;
 };
@@ -101,6 +104,19 @@ static bool read_counters(const scene *drawn, const tt_split_part *part, const v
     }
     *counters_out = part->bytes > 0 ? integers[0] : 0;
     return is_whole;
+}
+
+/* All elements had the same pushes, with the same options. */
+static void judge_uniform(worker *own, uint32_t tensor, const tt_split_part *part)
+{
+    const uint8_t *values = (const uint8_t *)own->tensors[tensor].read + part->first;
+    for (uint64_t i = 4; i < part->bytes; i += 4) {
+        if (memcmp(values, values + i, 4) != 0) {
+            blame(own->all, "rank %u read a part of tensor %u whose elements differ", own->rank,
+                  tensor);
+            return;
+        }
+    }
 }
 
 /* A part of a counter: pushes of each worker that are in it. */
@@ -155,7 +171,7 @@ static void judge_read(worker *own, uint32_t tensor)
     tensor_state *state = &own->tensors[tensor];
     const uint64_t bytes = drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype);
     all->result.reads++;
-    if (!drawn->has_counters) {
+    if (!drawn->has_counters && !drawn->is_uniform) {
         const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
         if (bytes > 0 &&
             memcmp(state->read, oracle_value(all->known, tensor, version), bytes) != 0) {
@@ -171,7 +187,10 @@ static void judge_read(worker *own, uint32_t tensor)
     const tt_split split = coded_split(drawn, tensor);
     const uint32_t count = tt_split_cut(&split, hash, bytes, parts, TT_ARRAY_COUNT(parts));
     TT_ASSERT(count <= TT_ARRAY_COUNT(parts));
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && drawn->is_uniform; i++) {
+        judge_uniform(own, tensor, &parts[i]);
+    }
+    for (uint32_t i = 0; i < count && drawn->has_counters; i++) {
         judge_counters(own, tensor, &parts[i], state->seen[i]);
     }
 }
@@ -194,6 +213,55 @@ static void judge_clock(worker *own)
     if (all->done.killed == 0 && ready < quorum) {
         blame(all, "rank %u started iteration %u when %u workers of a quorum of %u were there",
               own->rank, own->iteration, ready, quorum);
+    }
+}
+
+static uint64_t part_count(const scene *drawn, uint32_t tensor)
+{
+    char name[16];
+    const int length = snprintf(name, sizeof(name), "t%u", tensor);
+    const uint64_t bytes = drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype);
+    const tt_split split = coded_split(drawn, tensor);
+    return tt_split_cut(&split, tt_hash64(name, (size_t)length, 0), bytes, NULL, 0);
+}
+
+/* Own calls are counted exactly. Parts that owners have applied: all that must have been, and no
+ * more than were pushed. */
+static void judge_counts(worker *own)
+{
+    play *all = own->all;
+    const scene *drawn = all->drawn;
+    const tt_sync_counts *counts = &own->counts;
+    const bool is_whole = all->done.killed == 0 && all->done.severed == 0;
+    uint64_t applied = 0, least = 0, most = 0;
+    for (uint32_t i = 0; i <= TT_SYNC_STALENESS_MAX; i++) {
+        applied += counts->staleness[i];
+    }
+    for (uint32_t i = 0; i < drawn->tensors; i++) {
+        const uint64_t parts = part_count(drawn, i);
+        for (uint32_t rank = 0; rank < drawn->workers; rank++) {
+            most += parts * all->workers[rank].tensors[i].submitted;
+        }
+        least += tt_policy_is_bulk(&drawn->policy) ? parts * own->iteration * drawn->workers
+                                                   : parts * own->tensors[i].submitted;
+    }
+    least -= tt_min_u64(least, own->late * 256); /* a tensor has fewer parts */
+    if (counts->pushes != own->pushes || counts->pulls != own->pulls ||
+        counts->uncounted != own->late || counts->clock != own->iteration) {
+        blame(all,
+              "rank %u counted %" PRIu64 " pushes, %" PRIu64 " pulls, %" PRIu64
+              " late, not %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+              own->rank, counts->pushes, counts->pulls, counts->uncounted, own->pushes, own->pulls,
+              own->late);
+    } else if (applied > most || (is_whole && applied < least)) {
+        blame(all, "rank %u: owners applied %" PRIu64 " parts, not %" PRIu64 " to %" PRIu64,
+              own->rank, applied, least, most);
+    }
+    for (uint32_t rank = 0; rank < drawn->workers && drawn->policy.quorum == 0; rank++) {
+        if (!all->done.is_killed[rank] && counts->least > all->workers[rank].clocked) {
+            blame(all, "rank %u counted %" PRIu64 " iterations of all, rank %u has %u", own->rank,
+                  counts->least, rank, all->workers[rank].clocked);
+        }
     }
 }
 
@@ -258,6 +326,12 @@ static void take_end(tt_sync_request *request)
 {
     worker *own = request->owner;
     play *all = own->all;
+    if (request->status == TT_OK) {
+        const bool is_both = request->verb == TT_STORE_PUSH_PULL;
+        own->pushes += request->verb == TT_STORE_PUSH || is_both ? 1 : 0;
+        own->pulls += request->verb == TT_STORE_PULL || is_both ? 1 : 0;
+        own->late += request->is_uncounted ? 1 : 0;
+    }
     if (request->status == TT_OK && request->verb == TT_STORE_PUSH) {
         tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
         const uint32_t tensor = (uint32_t)(state - own->tensors);
@@ -356,14 +430,16 @@ static phase next_phase(const worker *own)
         if (drawn->habit == HABIT_PULL_PUSH) {
             return PHASE_PUSH;
         }
-        return own->iteration >= drawn->iterations ? PHASE_CLOSE : PHASE_PUSH;
+        return own->iteration >= drawn->iterations ? PHASE_COUNT : PHASE_PUSH;
     case PHASE_PUSH:
     case PHASE_PUSH_PULL:
         return drawn->habit == HABIT_PUSH_CLOCK_PULL ? PHASE_PULL : PHASE_CLOCK;
     case PHASE_CLOCK:
-        return own->iteration >= drawn->iterations ? PHASE_CLOSE : first[drawn->habit];
+        return own->iteration >= drawn->iterations ? PHASE_COUNT : first[drawn->habit];
     case PHASE_SET:
         return own->after_set;
+    case PHASE_COUNT:
+        return PHASE_CLOSE;
     case PHASE_CLOSE:
     case PHASE_OVER:
         break;
@@ -382,6 +458,8 @@ static void conclude(worker *own)
                 judge_read(own, i);
             }
         }
+    } else if (own->phase == PHASE_COUNT) {
+        judge_counts(own);
     }
 }
 
@@ -420,6 +498,10 @@ static void proceed(void *argument)
         break;
     case PHASE_CLOCK:
         submit_clock(own);
+        break;
+    case PHASE_COUNT:
+        own->clock = (tt_sync_request){.counts = &own->counts};
+        submit(own, &own->clock, TT_STORE_COUNT);
         break;
     case PHASE_CLOSE:
         own->clock = (tt_sync_request){.verb = TT_STORE_CLOSE};

@@ -10,7 +10,9 @@
  *   stale, async  values are counters, from which the pushes in them can be read off: none is
  *                 missing that the bound promises, none is in it twice, all own ones are, and none
  *                 is lost again; a part is never torn
+ *                 with gradients, and options that change, all elements of a part are the same
  *   clocks        nobody starts an iteration too early, and nobody waits without a reason
+ *   counts        of own calls are exact, of parts that owners have applied within bounds
  *   ends          every request of a live worker ends; an error names a process that is gone
  *   servers       of bulk sums: if owners are left, workers go on. An iteration fails on a worker
  *                 only if others may have its sum, and at most one for each server that was killed
@@ -82,7 +84,8 @@ typedef struct scene {
     tt_policy policy;
     tt_update_spec update;
     tt_dtype dtype;
-    bool has_counters;      /* values are counters of pushes */
+    bool has_counters; /* values are counters of pushes */
+    bool is_uniform;   /* all elements of a value are equal: gradients under stale and quorum */
     const char *codec_text; /* NULL: none */
     tt_codec_spec codec;
     uint64_t counts[TENSORS_MAX];

@@ -133,6 +133,32 @@ static void draw_losses(scene *drawn)
     }
 }
 
+/* Gradients under stale, async and quorum, whose values follow from timing: from a stream of its
+ * own. Their options change at a clock that owners choose. */
+static void draw_uniform(scene *drawn)
+{
+    static const char *const stale[] = {"sgd:lr=0.5,tau=1,dc=0.125", "momentum:lr=0.25,tau=1",
+                                        "adam:lr=0.125", "sgd:lr=0.5,dc=0.25"};
+    static const char *const quorum[] = {"sgd:lr=0.5", "momentum:lr=0.25", "adam:lr=0.125"};
+    tt_random random;
+    tt_text why = {0};
+    tt_random_init(&random, drawn->seed, 97);
+    if (tt_policy_is_bulk(&drawn->policy) || drawn->codec_text != NULL || below(&random, 3) != 0) {
+        return;
+    }
+    drawn->update_text = drawn->policy.quorum > 0 ? quorum[below(&random, TT_ARRAY_COUNT(quorum))]
+                                                  : stale[below(&random, TT_ARRAY_COUNT(stale))];
+    const tt_status status = tt_update_parse(drawn->update_text, &drawn->update, &why);
+    TT_ASSERT(status == TT_OK);
+    drawn->dtype = TT_F32;
+    drawn->has_counters = false;
+    drawn->is_uniform = true;
+    draw_sets(drawn);
+    for (uint32_t i = 0; i < drawn->sets; i++) {
+        drawn->set[i].is_now = true;
+    }
+}
+
 void scene_draw(scene *drawn, uint64_t seed)
 {
     static const uint64_t counts[] = {0, 1, 7, 1000, 8192, 8200, 20000, 70000};
@@ -166,6 +192,7 @@ void scene_draw(scene *drawn, uint64_t seed)
                                           .resend_ns = 200000};
     }
     coded_draw(drawn);
+    draw_uniform(drawn);
     drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum &&
                       drawn->codec_text == NULL;
 }
@@ -189,7 +216,7 @@ void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t 
             ((float *)values)[i] = i % drawn->workers == worker ? 1.0f : 0.0f;
         } else {
             const uint64_t what = (worker * 100 + tensor) * UINT64_C(1000) + iteration;
-            ((float *)values)[i] = value_at(drawn, what, i);
+            ((float *)values)[i] = value_at(drawn, what, drawn->is_uniform ? 0 : i);
         }
     }
 }
@@ -202,7 +229,7 @@ void oracle_first(const scene *drawn, uint32_t tensor, void *values)
         } else if (drawn->has_counters) {
             ((float *)values)[i] = 0.0f;
         } else {
-            ((float *)values)[i] = value_at(drawn, 999999 + tensor, i);
+            ((float *)values)[i] = value_at(drawn, 999999 + tensor, drawn->is_uniform ? 0 : i);
         }
     }
 }
@@ -256,7 +283,7 @@ oracle *oracle_make(const scene *drawn)
 {
     oracle *known = calloc(1, sizeof(*known));
     known->drawn = drawn;
-    if (drawn->has_counters) {
+    if (drawn->has_counters || drawn->is_uniform) {
         return known;
     }
     for (uint32_t tensor = 0; tensor < drawn->tensors; tensor++) {

@@ -6,9 +6,11 @@
  * calls differ between workers, one worker objects to some, lengths change, and workers join after
  * different numbers of calls; control's part of a join is played here. Judged:
  *
- *   values   every sum has the bits of the workers' values, added in their order
+ *   values   every sum has the bits of the workers' values, added in their order: those of a host
+ *            first, then hosts
  *   errors   a call that must fail does so on every worker that makes it, with one text, and fails
  *            no other; else an error names a process that is gone
+ *   bytes    a host with others beside it sends and receives each byte of a sum once at most
  *   ends     every call and join of a live worker ends */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,6 +22,7 @@
 #include "base/base.h"
 #include "kernel/hash64.h"
 #include "store/store_run.h"
+#include "sync/sync_wire.h"
 
 enum { ROUNDS_MAX = 3, OCCURRENCES_MAX = 4, CALLS_MAX = TENSORS_MAX * OCCURRENCES_MAX };
 
@@ -28,7 +31,7 @@ typedef enum call_kind { CALL_GOOD, CALL_DIFFERS, CALL_OBJECTS } call_kind;
 /* One occurrence of a name in a round. */
 typedef struct sum_plan {
     call_kind kind;
-    uint32_t culprit; /* the worker that differs or objects */
+    uint32_t culprit; /* a worker that differs, or the one that objects */
     uint64_t count;
     bool has_text;
     char text[TT_SYNC_ERROR_BYTES];
@@ -61,6 +64,13 @@ struct sum_play {
     const scene *drawn;
     tt_sim *sim;
     tt_random random;
+    uint32_t hosts[WORKERS_MAX]; /* of workers */
+    uint32_t host_count;
+    bool is_called[ROUNDS_MAX][WORKERS_MAX][TENSORS_MAX][OCCURRENCES_MAX]; /* by a host */
+    uint64_t allowed[WORKERS_MAX]; /* bytes of the sums that a host has called, */
+    uint64_t pushed[WORKERS_MAX], pulled[WORKERS_MAX]; /* sent to other hosts and received */
+    const tt_platform_ops *plain_ops;
+    tt_platform_ops counting_ops;
     uint32_t rounds;
     bool joins[ROUNDS_MAX]; /* the round ends in a join */
     bool waits[ROUNDS_MAX]; /* a worker joins when its calls are over */
@@ -122,6 +132,21 @@ static void draw_round(sum_play *all, uint32_t round)
     }
 }
 
+/* From numbers of its own. Half the seeds have all workers on one host. */
+static void draw_hosts(sum_play *all)
+{
+    tt_random random;
+    uint32_t hosts = 0;
+    tt_random_init(&random, all->drawn->seed, 92);
+    const bool is_one = tt_random_below(&random, 2) == 0;
+    all->host_count = 1;
+    for (uint32_t i = 0; i < all->drawn->workers && !is_one; i++) {
+        all->hosts[i] = (uint32_t)tt_random_below(&random, tt_min_u64(hosts + 1, 3));
+        hosts = (uint32_t)tt_max_u64(hosts, all->hosts[i] + 1);
+        all->host_count = hosts;
+    }
+}
+
 static float value_at(const sum_call *call, uint32_t rank, uint64_t index)
 {
     const uint64_t where[] = {rank, call->own->round, call->tensor, call->occurrence, index};
@@ -130,18 +155,33 @@ static float value_at(const sum_call *call, uint32_t rank, uint64_t index)
 
 /* ---- judging ---- */
 
+/* The sum of a host; false: none of its workers takes part. */
+static bool sum_host(const sum_call *call, uint32_t host, uint64_t index, float *sum_out)
+{
+    const sum_play *all = call->own->all;
+    bool is_any = false;
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        if (all->hosts[rank] == host &&
+            call->occurrence < all->ends[call->own->round][rank][call->tensor]) {
+            const float value = value_at(call, rank, index);
+            *sum_out = is_any ? *sum_out + value : value;
+            is_any = true;
+        }
+    }
+    return is_any;
+}
+
 static void judge_values(const sum_call *call)
 {
     const summer *own = call->own;
     sum_play *all = own->all;
     for (uint64_t i = 0; i < call->count; i += 1 + call->count / 64) {
-        float wanted = 0;
-        bool is_first = true;
-        for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
-            if (call->occurrence < all->ends[own->round][rank][call->tensor]) {
-                const float value = value_at(call, rank, i);
-                wanted = is_first ? value : wanted + value;
-                is_first = false;
+        float wanted = 0, sum = 0;
+        bool is_any = false;
+        for (uint32_t host = 0; host < all->drawn->workers; host++) {
+            if (sum_host(call, host, i, &sum)) {
+                wanted = is_any ? wanted + sum : sum;
+                is_any = true;
             }
         }
         if (call->values[i] != wanted) {
@@ -192,6 +232,63 @@ static void judge_end_of(const sum_call *call)
     }
 }
 
+/* ---- bytes between hosts ---- */
+
+static sum_play *playing; /* platforms have no room for it */
+
+/* A server is on a host of its own. */
+static uint32_t host_of(const sum_play *all, uint32_t rank)
+{
+    return rank < all->drawn->workers ? all->hosts[rank] : WORKERS_MAX + rank;
+}
+
+static tt_status counting_send(tt_platform *platform, const tt_send *send)
+{
+    sum_play *all = playing;
+    uint32_t rank = 0;
+    while (tt_sim_platform(all->sim, rank) != platform) {
+        rank++;
+    }
+    const uint32_t from = host_of(all, rank), to = host_of(all, send->peer);
+    if (from != to && send->head->kind == TT_SYNC_PUSH) {
+        all->pushed[from] += send->head->payload_bytes;
+    } else if (from != to && send->head->kind == TT_SYNC_VALUE) {
+        all->pulled[to] += send->head->payload_bytes;
+    }
+    return all->plain_ops->send(platform, send);
+}
+
+static void count_sends(sum_play *all, uint32_t rank)
+{
+    tt_platform *platform = tt_sim_platform(all->sim, rank);
+    playing = all;
+    all->plain_ops = rank == 0 ? platform->ops : all->plain_ops;
+    all->counting_ops = *all->plain_ops;
+    all->counting_ops.send = counting_send;
+    platform->ops = &all->counting_ops;
+}
+
+static void allow(sum_play *all, const summer *own, uint32_t tensor, uint32_t occurrence)
+{
+    const uint32_t host = all->hosts[own->rank];
+    bool *is_called = &all->is_called[own->round][host][tensor][occurrence];
+    if (!*is_called) {
+        *is_called = true;
+        all->allowed[host] +=
+            (all->plans[own->round][tensor][occurrence].count + 3) * sizeof(float);
+    }
+}
+
+static void judge_bytes(sum_play *all)
+{
+    for (uint32_t host = 0; host < all->host_count && all->host_count > 1; host++) {
+        if (all->pushed[host] > all->allowed[host] || all->pulled[host] > all->allowed[host]) {
+            blame(all, "host %u sent %" PRIu64 " and received %" PRIu64 " bytes of %" PRIu64, host,
+                  all->pushed[host], all->pulled[host], all->allowed[host]);
+        }
+    }
+}
+
 /* ---- programs ---- */
 
 static void proceed(void *argument);
@@ -231,6 +328,17 @@ static void call_finished(tt_request *request)
     }
 }
 
+/* Does the worker differ in a call, or object to it? Several may differ, not all of them. */
+static bool is_culprit_of(const sum_play *all, const sum_call *call, const sum_plan *plan)
+{
+    const uint32_t rank = call->own->rank;
+    const uint64_t where[] = {all->drawn->seed, call->own->round, call->tensor, call->occurrence};
+    const uint64_t drawn = tt_hash64(where, sizeof(where), 6);
+    const bool is_other = plan->kind == CALL_DIFFERS && (drawn >> rank & 1) != 0 &&
+                          rank != (plan->culprit + 1) % all->drawn->workers;
+    return rank == plan->culprit || is_other;
+}
+
 static void make_call(summer *own, uint32_t tensor)
 {
     static const char *const names[TENSORS_MAX] = {"t0", "t1", "t2"};
@@ -238,8 +346,9 @@ static void make_call(summer *own, uint32_t tensor)
     const uint32_t occurrence = own->next[tensor]++;
     const sum_plan *plan = &all->plans[own->round][tensor][occurrence];
     sum_call *call = &own->calls[own->made++];
-    const bool is_culprit = plan->culprit == own->rank;
+    allow(all, own, tensor, occurrence);
     *call = (sum_call){.own = own, .tensor = tensor, .occurrence = occurrence};
+    const bool is_culprit = is_culprit_of(all, call, plan);
     call->count = plan->count + (plan->kind == CALL_DIFFERS && is_culprit ? 3 : 0);
     call->values = malloc((call->count + 1) * sizeof(float));
     for (uint64_t i = 0; i < call->count; i++) {
@@ -385,11 +494,15 @@ static void process_make(sum_play *all, uint32_t rank)
 {
     const scene *drawn = all->drawn;
     summer *own = &all->workers[rank];
-    const tt_roles roles = {
-        .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = 3};
+    const tt_roles roles = {.rank = rank,
+                            .workers = drawn->workers,
+                            .servers = drawn->servers,
+                            .epoch = 3,
+                            .hosts = all->hosts};
     const tt_sync_listener listener = {.report = drop_report};
     own->all = all;
     own->rank = rank;
+    count_sends(all, rank);
     const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,
                                             store_no_collectives(), &listener, &own->sync);
     TT_ASSERT(status == TT_OK);
@@ -451,12 +564,14 @@ store_result sum_run(const scene *drawn, bool is_verbose)
     for (uint32_t i = 0; i < all->rounds; i++) {
         draw_round(all, i);
     }
+    draw_hosts(all);
     all->sim = tt_sim_create(&drawn->sim);
     for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
         process_make(all, rank);
     }
     play_all(all);
     judge_end(all);
+    judge_bytes(all);
     all->result.events = tt_sim_events(all->sim);
     all->result.hash = tt_sim_hash(all->sim);
     for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {

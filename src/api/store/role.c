@@ -5,6 +5,8 @@
  * A worker's collectives are those of a world of workers. The last ranks are servers, so workers
  * keep their numbers, and so do their hosts. A server's machine of collectives is alone in its
  * world: nothing can reach it. The driver knows all processes in either case. */
+#include <stdlib.h>
+
 #include "api/build_internal.h"
 #include "api/store/store_calls.h"
 #include "base/base.h"
@@ -74,15 +76,28 @@ static tt_status make_sync(tutti_context *context, const tt_roles *roles)
     return TT_OK;
 }
 
+static tt_status take_hosts(tt_build_work *work)
+{
+    const uint32_t workers = work->mesh.worker_count;
+    uint32_t *hosts = calloc(workers, sizeof(*hosts));
+    for (uint32_t i = 0; hosts != NULL && i < workers; i++) {
+        hosts[i] = work->mesh.peers[i].host_index;
+    }
+    work->context->worker_hosts = hosts;
+    return hosts != NULL ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
 tt_status tt_build_attach(tt_build_work *work)
 {
     tutti_context *context = work->context;
     tt_machine machine = tt_control_machine(context->control);
+    TT_TRY(take_hosts(work));
     if (work->servers.count > 0) {
         const tt_roles roles = {.rank = work->identity.rank,
                                 .workers = work->mesh.worker_count,
                                 .servers = work->servers.count,
-                                .epoch = (uint32_t)work->mesh.incarnation};
+                                .epoch = (uint32_t)work->mesh.incarnation,
+                                .hosts = context->worker_hosts};
         TT_TRY(make_sync(context, &roles));
         machine = tt_sync_machine(context->sync);
     }
@@ -94,7 +109,8 @@ tt_status tt_store_attach(tutti_context *context, tt_text *why)
 {
     const tt_roles roles = {.rank = (uint32_t)context->rank,
                             .workers = (uint32_t)context->size,
-                            .epoch = (uint32_t)context->incarnation};
+                            .epoch = (uint32_t)context->incarnation,
+                            .hosts = context->worker_hosts};
     const tt_status status = make_sync(context, &roles);
     if (status != TT_OK) {
         tt_text_add(why, "out of memory for a store");

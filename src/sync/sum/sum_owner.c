@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/plant.h"
 #include "kernel/reduce.h"
+#include "sync/sum/sum_relay.h"
 #include "sync/sync_internal.h"
 
 enum { BUSY_MAX = 1 << 20 }; /* names of a worker, from joins that are not forgotten */
@@ -46,13 +47,8 @@ static void tell_claims(tt_text *text, const tt_owner_key *key, uint32_t worker,
 static bool is_judge(const tt_sync *sync, uint64_t id)
 {
     tt_split_part part;
-    uint32_t turn = 0;
-    (void)tt_split_cut(&sync->split, id, 0, &part, 1);
-    uint32_t owner = part.owner;
-    while (sync->is_gone[tt_split_rank(&sync->split, owner)] && ++turn < sync->split.owners) {
-        owner = tt_split_heir(&sync->split, part.owner, 0, turn);
-    }
-    return owner == sync->self;
+    (void)tt_split_cut(&sync->sum_split, id, 0, &part, 1);
+    return tt_split_rank(&sync->sum_split, part.owner) == sync->roles.rank;
 }
 
 void tt_sum_compare(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_sync_claim *claim)
@@ -92,7 +88,8 @@ static void fail_both(tt_sync *sync, tt_owner_key *key, tt_status status, uint64
 static void check_moved(tt_sync *sync, tt_owner_key *key)
 {
     const tt_owner_part *first = tt_owner_find_part(key, 0);
-    if (first == NULL || first->is_adopting || TT_PLANT(CHANGED_CLAIM_MISSED)) {
+    tt_relay_check_moved(sync, key);
+    if (first == NULL || TT_PLANT(CHANGED_CLAIM_MISSED)) {
         return;
     }
     for (uint32_t i = 0; i < sync->roles.workers && key->status >= 0; i++) {
@@ -100,13 +97,25 @@ static void check_moved(tt_sync *sync, tt_owner_key *key)
         const tt_owner_key *next = member->has_moved ? successor(key) : NULL;
         bool is_split = false;
         for (uint32_t j = 0; next != NULL && j < sync->roles.workers; j++) {
-            is_split = is_split || first->slots[j].pushes > member->moved;
+            const tt_slot *slot = &first->slots[j];
+            is_split = is_split || tt_max_u64(slot->pushes, slot->held) > member->moved;
         }
         if (is_split) {
             tt_text text = {0};
             tell_claims(&text, key, i, &next->claim);
             fail_both(sync, key, TT_ERR_MISMATCH, member->moved, &text);
         }
+    }
+}
+
+/* A relay has a push that it cannot pass on. */
+static void held_frame(tt_sync *sync, tt_owner_store *store, uint32_t relay, const tt_head *head)
+{
+    tt_owner_key *key = tt_owner_find_key(store, head->op);
+    tt_owner_part *first = key != NULL ? tt_owner_find_part(key, 0) : NULL;
+    if (first != NULL && key->status >= 0) {
+        first->slots[relay].held = tt_max_u64(first->slots[relay].held, head->argument);
+        check_moved(sync, key);
     }
 }
 
@@ -153,9 +162,33 @@ void tt_sum_release_older(tt_sync *sync, const tt_owner_key *key)
 static tt_sum_busy *find_busy(const tt_owner_worker *one, uint64_t base, uint32_t joins)
 {
     tt_sum_busy *busy = one->busy;
-    while (busy != NULL && (busy->base != base || busy->joins != joins)) {
+    while (busy != NULL && (busy->base != base || busy->joins != joins || busy->is_join)) {
         busy = busy->next;
     }
+    return busy;
+}
+
+/* NULL: no memory, which fails the store, or a worker has no such number of names. */
+static tt_sum_busy *add_busy(tt_sync *sync, tt_owner_store *store, uint32_t worker,
+                             const tt_sum_busy *record)
+{
+    tt_owner_worker *one = &store->workers[worker];
+    tt_sum_busy *busy = NULL;
+    if (one->busy_total == BUSY_MAX) {
+        return NULL;
+    }
+    busy = tt_platform_allocate(sync->platform, sizeof(*busy));
+    if (busy == NULL) {
+        tt_text text = {0};
+        tt_sync_add_peer(sync, &text, sync->roles.rank);
+        tt_text_add(&text, " has no memory to let ranks join");
+        tt_owner_fail(sync, store, TT_ERR_NO_MEMORY, &text);
+        return NULL;
+    }
+    *busy = *record;
+    busy->next = one->busy;
+    one->busy = busy;
+    one->busy_total++;
     return busy;
 }
 
@@ -193,18 +226,37 @@ static void check_all(tt_sync *sync, const tt_owner_store *store)
     }
 }
 
+/* It is the worker's next join; was it overtaken by the one after it? Then its number of names. */
+static bool take_join(tt_owner_worker *one, uint64_t wanted, uint64_t *next_out)
+{
+    bool has_next = false;
+    one->joins++;
+    one->busy_wanted = wanted;
+    one->busy_count = 0;
+    for (const tt_sum_busy *busy = one->busy; busy != NULL; busy = busy->next) {
+        one->busy_count += busy->joins == one->joins && busy->is_busy ? 1 : 0;
+        if (busy->is_join && busy->joins == one->joins + 1) {
+            has_next = true;
+            *next_out = busy->base;
+        }
+    }
+    return has_next;
+}
+
 static void join_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head)
 {
     tt_owner_worker *one = &store->workers[worker];
-    if (head->round == one->joins + 1) {
-        one->joins = head->round;
-        one->busy_wanted = head->argument;
-        one->busy_count = 0;
-        for (const tt_sum_busy *busy = one->busy; busy != NULL; busy = busy->next) {
-            one->busy_count += busy->joins == one->joins && busy->is_busy ? 1 : 0;
-        }
-        check_all(sync, store);
+    uint64_t wanted = head->argument;
+    if (head->round > one->joins + 1) {
+        const tt_sum_busy record = {.base = wanted, .joins = head->round, .is_join = true};
+        (void)add_busy(sync, store, worker, &record);
     }
+    if (head->round != one->joins + 1) {
+        return;
+    }
+    while (take_join(one, wanted, &wanted)) {
+    }
+    check_all(sync, store);
 }
 
 /* They may overtake each other, and JOIN. */
@@ -212,24 +264,15 @@ static void busy_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, co
 {
     tt_owner_worker *one = &store->workers[worker];
     tt_sum_busy *busy = find_busy(one, head->op, head->round);
-    if (head->round <= one->forgotten || head->round > one->joins + 1) {
+    if (head->round <= one->forgotten) {
         return;
     }
-    if (busy == NULL && one->busy_total == BUSY_MAX) {
-        return; /* a worker has no such number of names */
+    if (busy == NULL) {
+        const tt_sum_busy record = {.base = head->op, .joins = head->round};
+        busy = add_busy(sync, store, worker, &record);
     }
     if (busy == NULL) {
-        one->busy_total++;
-        busy = tt_platform_allocate(sync->platform, sizeof(*busy));
-        if (busy == NULL) {
-            tt_text text = {0};
-            tt_sync_add_peer(sync, &text, sync->roles.rank);
-            tt_text_add(&text, " has no memory to let ranks join");
-            tt_owner_fail(sync, store, TT_ERR_NO_MEMORY, &text);
-            return;
-        }
-        *busy = (tt_sum_busy){.next = one->busy, .base = head->op, .joins = head->round};
-        one->busy = busy;
+        return;
     }
     if (head->kind == TT_SYNC_IDLE) {
         busy->is_idle = true;
@@ -337,7 +380,9 @@ static bool waits_for_lost(const tt_sync *sync, const tt_owner_part *part, uint6
 {
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
         const tt_slot *slot = &part->slots[i];
-        if (slot->phase == TT_SLOT_FULL && !tt_owner_is_complete(part)) {
+        const bool is_stranded =
+            part->is_up && slot->phase == TT_SLOT_SUMMED && sync->is_gone[part->owner];
+        if (is_stranded || (slot->phase == TT_SLOT_FULL && !tt_owner_is_complete(part))) {
             *good_out = slot->pushes - 1;
             return true;
         }
@@ -364,17 +409,24 @@ static void check_lost(tt_sync *sync, tt_owner_key *key)
     }
 }
 
-void tt_sum_worker_out(tt_sync *sync, tt_owner_store *store, uint32_t worker, const char *why)
+static void note_lost(tt_owner_store *store, uint32_t worker, const char *why)
 {
-    if (!tt_owner_is_sums(store) || store->lost_status < 0) {
-        return;
-    }
     store->lost = worker;
     store->lost_status = why != NULL ? TT_ERR_PEER_DOWN : TT_ERR_PEER_LEFT;
     if (why != NULL) {
         tt_text_add(&store->lost_text, "rank %u is gone (%s)", worker, why);
     } else {
         tt_text_add(&store->lost_text, "rank %u has left the job", worker);
+    }
+}
+
+void tt_sum_worker_out(tt_sync *sync, tt_owner_store *store, uint32_t worker, const char *why)
+{
+    if (!tt_owner_is_sums(store)) {
+        return;
+    }
+    if (store->lost_status >= 0) {
+        note_lost(store, worker, why);
     }
     for (uint32_t i = 0; i < OWNER_BUCKETS; i++) {
         for (tt_owner_key *key = store->buckets[i]; key != NULL; key = key->next) {
@@ -414,6 +466,8 @@ void tt_sum_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const t
         busy_frame(sync, store, worker, head);
     } else if (head->kind == TT_SYNC_FORGET) {
         forget_frame(sync, store, worker, head);
+    } else if (head->kind == TT_SYNC_HELD) {
+        held_frame(sync, store, worker, head);
     }
 }
 
@@ -423,7 +477,8 @@ void tt_sum_scale_sources(const tt_sync *sync, const tt_owner_part *part, uint32
                           size_t elements)
 {
     const tt_sync_claim *claim = &part->key->claim;
-    if (part->key->members == NULL || claim->prescale == 1.0) {
+    const bool is_scaled = part->key->store->relays != NULL && !part->is_relay;
+    if (part->key->members == NULL || claim->prescale == 1.0 || is_scaled) {
         return;
     }
     for (uint32_t i = 0; i < count; i++) { /* slots of this part, which are read once */
@@ -436,11 +491,11 @@ void tt_sum_finish(const tt_sync *sync, const tt_owner_part *part, void *target,
 {
     const tt_sync_claim *claim = &part->key->claim;
     const tt_dtype dtype = (tt_dtype)claim->dtype;
-    if (part->key->members == NULL) {
+    if (part->key->members == NULL || part->is_relay) {
         return;
     }
     if (claim->redop == TT_AVERAGE) {
-        const uint32_t divisor = claim->is_by_active != 0 ? part->sum_sources : sync->roles.workers;
+        const uint32_t divisor = claim->is_by_active != 0 ? part->sum_ranks : sync->roles.workers;
         tt_divide(dtype, target, elements, divisor);
     }
     if (claim->postscale != 1.0) {

@@ -23,7 +23,7 @@
 
 #include "sync/store_owner.h"
 
-/* OBJECT, JOIN, BUSY, IDLE, FORGET; others are ignored. */
+/* OBJECT, JOIN, BUSY, IDLE, FORGET, HELD; others are ignored. */
 void tt_sum_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head,
                   const void *payload);
 /* The worker has added the key; head: of its ADD, with the key that it leaves. */

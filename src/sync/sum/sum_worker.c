@@ -88,7 +88,7 @@ static void name_release(tt_sync *sync, tt_sum_name *name)
 
 static bool is_idle(const tt_sum_name *name)
 {
-    return name->current == NULL && name->first == NULL;
+    return name->current == NULL && name->waiting.first == NULL;
 }
 
 /* ---- frames ---- */
@@ -96,8 +96,8 @@ static bool is_idle(const tt_sum_name *name)
 static void tell_owners(tt_sync *sync, tt_head head)
 {
     head.set = TT_STORE_SUMS;
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        tt_sync_signal(sync, tt_split_rank(&sync->split, i), head);
+    for (uint32_t i = 0; i < sync->sum_split.owners; i++) {
+        tt_sync_signal(sync, tt_split_rank(&sync->sum_split, i), head);
     }
 }
 
@@ -115,8 +115,8 @@ static void send_objection(tt_sync *sync, const tt_sum_call *call, const tt_sync
     memcpy(bytes, claim, sizeof(*claim));
     memcpy(bytes + sizeof(*claim), call->name->text, name_bytes);
     memcpy(bytes + sizeof(*claim) + name_bytes, why, text_bytes);
-    for (uint32_t i = 0; i < sync->split.owners; i++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&sync->split, i), head, bytes,
+    for (uint32_t i = 0; i < sync->sum_split.owners; i++) {
+        (void)tt_sync_send_text(sync, tt_split_rank(&sync->sum_split, i), head, bytes,
                                 (uint32_t)(sizeof(*claim) + name_bytes + text_bytes));
     }
 }
@@ -203,7 +203,7 @@ static void push_done(tt_sync_request *push)
 
 static void tell_left(const tt_sync *sync, uint32_t owner, tt_text *text)
 {
-    tt_text_add(text, "rank %u has left the job", tt_split_rank(&sync->split, owner));
+    tt_text_add(text, "rank %u has left the job", tt_split_rank(&sync->sum_split, owner));
 }
 
 /* What keeps this rank from taking part; TT_OK: nothing. */
@@ -284,19 +284,18 @@ static void push(tt_sync *sync, tt_sum_call *call)
     tt_worker_enqueue(sync, call->name->key, &call->push);
 }
 
-/* A worker that owns parts and has left: a key has parts at all owners. */
+/* An owner that has left: a key has parts at all of them, and any may judge it. */
 static bool find_gone_owner(const tt_sync *sync, tt_text *why)
 {
     uint32_t owner = 0;
-    while (owner < sync->split.owners &&
-           (tt_split_rank(&sync->split, owner) >= sync->roles.workers ||
-            !sync->is_gone[tt_split_rank(&sync->split, owner)])) {
+    while (owner < sync->sum_split.owners &&
+           !sync->is_gone[tt_split_rank(&sync->sum_split, owner)]) {
         owner++;
     }
-    if (owner < sync->split.owners) {
+    if (owner < sync->sum_split.owners) {
         tell_left(sync, owner, why);
     }
-    return owner < sync->split.owners;
+    return owner < sync->sum_split.owners;
 }
 
 static void start(tt_sync *sync, tt_sum_call *call)
@@ -314,6 +313,10 @@ static void start(tt_sync *sync, tt_sum_call *call)
     if (name->key != NULL && name->key->status < 0) {
         leave_key(sync, name);
     }
+    if (!uses_key(name, call->request) && find_gone_owner(sync, &why)) {
+        call_over(sync, call, TT_ERR_PEER_LEFT, why.bytes);
+        return;
+    }
     const tt_status status = check(call->request, &why);
     if (status != TT_OK) {
         object(sync, call, status, why.bytes);
@@ -323,10 +326,6 @@ static void start(tt_sync *sync, tt_sum_call *call)
     if (name->key != NULL && !uses_key(name, call->request)) {
         leave_key(sync, name);
         claim.generation = name->generation = name->claim.generation + 1;
-    }
-    if (name->key == NULL && find_gone_owner(sync, &why)) {
-        call_over(sync, call, TT_ERR_PEER_LEFT, why.bytes);
-        return;
     }
     if (name->key == NULL && add_key(sync, call, &claim) != TT_OK) {
         object(sync, call, TT_ERR_NO_MEMORY, "no memory for a tensor");
@@ -357,23 +356,9 @@ static void refuse(tt_request *request, tt_status status, const char *text)
     request->finished(request);
 }
 
-static void append(tt_sum_name *name, tt_sum_call *call)
-{
-    call->next = NULL;
-    if (name->last != NULL) {
-        name->last->next = call;
-    } else {
-        name->first = call;
-    }
-    name->last = call;
-}
-
 static tt_sum_call *take_first(tt_sum_name *name)
 {
-    tt_sum_call *call = name->first;
-    name->first = call->next;
-    name->last = name->first != NULL ? name->last : NULL;
-    return call;
+    return TT_CONTAINER_OF(tt_worker_queue_pop(&name->waiting), tt_sum_call, push);
 }
 
 /* Calls of a rank that is joining are those after the join. */
@@ -413,7 +398,7 @@ void tt_sync_sum(tt_sync *sync, tt_request *request)
         start(sync, call);
     } else {
         sync->pending++; /* until it starts */
-        append(name, call);
+        tt_worker_queue_push(&name->waiting, &call->push);
     }
 }
 
@@ -426,7 +411,7 @@ bool tt_sum_step(tt_sync *sync)
     while (name != NULL) {
         tt_sum_name *next = name->next_ready;
         name->is_ready = false;
-        if (name->current == NULL && name->first != NULL) {
+        if (name->current == NULL && name->waiting.first != NULL) {
             sync->pending--;
             start(sync, take_first(name));
             name = next;
@@ -543,12 +528,14 @@ void tt_sum_failed(tt_sync *sync, tt_worker_key *key, const tt_head *head, const
     copy_text(name->error, sizeof(name->error), text);
 }
 
-static bool has_part_at(const tt_worker_key *key, uint32_t owner, bool is_awaited)
+/* Does the key exchange parts with this rank? */
+static bool has_part_at(const tt_sync *sync, const tt_worker_key *key, uint32_t rank,
+                        bool is_awaited)
 {
     bool has = false;
     for (uint32_t i = 0; i < key->part_count; i++) {
-        const tt_worker_part *part = &key->parts[i];
-        has = has || (part->place.owner == owner && (part->is_awaited || !is_awaited));
+        has = has ||
+              (tt_worker_peer(sync, key, i) == rank && (key->parts[i].is_awaited || !is_awaited));
     }
     return has;
 }
@@ -556,16 +543,18 @@ static bool has_part_at(const tt_worker_key *key, uint32_t owner, bool is_awaite
 void tt_sum_owner_left(tt_sync *sync, uint32_t owner)
 {
     tt_text text = {0};
+    const uint32_t rank = tt_split_rank(&sync->sum_split, owner);
     tell_left(sync, owner, &text);
+    end_objected(sync, 0, NULL, TT_ERR_PEER_LEFT, text.bytes); /* it may have been the judge */
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sync->sums.buckets[i]; name != NULL; name = name->next) {
             tt_worker_key *key = name->key;
             if (key == NULL || key->status < 0 || name->status < 0) {
                 continue;
             }
-            if (has_part_at(key, owner, true) || !key->is_added) {
+            if (has_part_at(sync, key, rank, true) || !key->is_added) {
                 tt_worker_fail_key(sync, key, TT_ERR_PEER_LEFT, text.bytes);
-            } else if (has_part_at(key, owner, false)) {
+            } else if (has_part_at(sync, key, rank, false)) {
                 name->status = TT_ERR_PEER_LEFT;
                 copy_text(name->error, sizeof(name->error), text.bytes);
             }
@@ -580,7 +569,7 @@ void tt_sum_fail_all(tt_sync *sync, tt_status status, const char *text)
     end_objected(sync, 0, NULL, status, text);
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sums->buckets[i]; name != NULL; name = name->next) {
-            while (name->first != NULL) {
+            while (name->waiting.first != NULL) {
                 tt_sum_call *call = take_first(name);
                 TT_ASSERT(name->current == NULL);
                 name->current = call;

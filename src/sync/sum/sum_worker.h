@@ -7,7 +7,8 @@
  * an owner adds once all workers have pushed. The first call of a name adds its key, and so does
  * the first one with another claim, or after a failed one: the next generation of the key.
  *
- *  (1) Sums are in the order of workers: the same bits on all of them, whatever the timing.
+ *  (1) Sums are in the order of workers, those of a host first (sum_relay.h): the same bits on all
+ *      of them, whatever the timing.
  *  (2) Workers that differ in a call fail it, and one that objects fails it, on all of them, with
  *      one text. The next call of the name works.
  *  (3) A worker that has joined takes part in the calls that it made before. Averages are divided
@@ -31,7 +32,7 @@ typedef struct tt_sum_call tt_sum_call;
 typedef struct tt_sum_name tt_sum_name;
 
 struct tt_sum_call {
-    tt_sum_call *next; /* of its name, of spare ones, or of those that have objected */
+    tt_sum_call *next; /* of spare ones, or of those that have objected */
     tt_sync *sync;
     tt_sum_name *name;
     tt_request *request;
@@ -54,8 +55,8 @@ struct tt_sum_name {
     uint64_t left_sums;  /* after so many sums */
     uint64_t sums;       /* started with this key */
     tt_sum_call *current;
-    tt_sum_call *first, *last; /* wait */
-    tt_status status;          /* negative: the next sum fails; its call has not come yet */
+    tt_sync_queue waiting; /* calls, by their `push` */
+    tt_status status;      /* negative: the next sum fails; its call has not come yet */
     char error[TT_SYNC_ERROR_BYTES];
     char text[TT_SYNC_NAME_BYTES];
 };
