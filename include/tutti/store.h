@@ -57,6 +57,9 @@
  *              g to g + dc * g * g * (value - value read) (DC-ASGD); an owner then keeps what each
  *              worker has read last: as much memory again as for pushes.
  *
+ *   "own:NAME", "own:NAME:lr=0.1"
+ *              A function of the program: tutti_store_update below.
+ *
  * Codecs: config.codec = "int8" sends what is pushed in fewer bytes, and with update sum the
  * answer, too: once per sum, so all workers get the same bits. Other answers are the model, and are
  * sent as they are. Tensors up to 64 KiB or of another type than f32 are sent as they are. With
@@ -95,6 +98,52 @@ extern "C" {
  * without using the processor while workers send nothing. `tutti server` is a program that makes
  * this one call. */
 TUTTI_API tutti_status tutti_server_run(const tutti_options *options);
+
+/* ---- updates of the program's own ---- */
+
+/* Some elements of a tensor, and what to do with them. */
+typedef struct tutti_store_update_args {
+    size_t struct_bytes;
+    const char *tensor;
+    uint64_t first;        /* of the tensor's elements */
+    size_t count;          /* of elements here */
+    const float *value;    /* as it is */
+    const float *gradient; /* mean of what was pushed, as for sgd */
+    float *value_out;      /* write all. It may be the memory of `gradient` */
+    float *const *states; /* of the update, [state_count][count]; zeros at first. Change in place */
+    const float *options; /* [option_count], as of this clock */
+    uint64_t step;        /* of these elements, from 1 */
+    uint64_t clock;       /* iteration of the push; of several, the latest */
+    uint64_t staleness;   /* of one push (stale, async): updates since its worker's last read */
+    uint32_t workers;     /* by which the sum was divided: of the job, or of the quorum */
+} tutti_store_update_args;
+
+enum { TUTTI_STORE_STATES_MAX = 4, TUTTI_STORE_OPTIONS_MAX = 6 };
+
+/* A function that owners apply for update "own:NAME". Servers, and workers if they own parts, pass
+ * it in tutti_options.updates, and it must be the same on all; where one lacks it, tutti_store_open
+ * fails on all workers, and the text names that process. So with servers of a program of their own
+ * (tutti_server_run) and as many of them as workers, workers need no function; without it they
+ * cannot tutti_store_set its options.
+ *
+ * Elements are treated one by one: in how many calls, and in which order, depends on owners and
+ * workers. The function must call nothing of Tutti and not block; it runs on the thread that drives
+ * the process. The array, its texts and `user` stay in place until the context is gone. */
+typedef struct tutti_store_update {
+    size_t struct_bytes;
+    const char *name; /* 1 to 31 of letters, digits, '_' and '-' */
+    void (*apply)(void *user, const tutti_store_update_args *args);
+    void *user;
+    uint32_t state_count;            /* floats per element beside the value */
+    uint32_t option_count;           /* all from 0 on; not tau nor dc */
+    const char *const *option_names; /* [option_count] of at most 31 bytes */
+    const float *option_values;      /* [option_count] unless the text has them */
+} tutti_store_update;
+
+#define TUTTI_STORE_UPDATE_INIT                                        \
+    {                                                                  \
+        sizeof(tutti_store_update), NULL, NULL, NULL, 0, 0, NULL, NULL \
+    }
 
 /* ---- stores ---- */
 
@@ -164,9 +213,10 @@ TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, d
  *         tutti_store_load(store, "last.tutti");     (on all workers)
  *     }
  *
- * Not with a worker that is gone. Not saved: values of update sum, residuals of codecs, what dc
- * knows of reads, and counts; they begin anew. A file is complete when it has its name: it is
- * written to PATH.tmp before, and is on disk when save returns. */
+ * Not with a worker that is gone, and not with an update of the program's own. Not saved: values of
+ * update sum, residuals of codecs, what dc knows of reads, and counts; they begin anew. A file is
+ * complete when it has its name: it is written to PATH.tmp before, and is on disk when save
+ * returns. */
 TUTTI_API tutti_status tutti_store_save(tutti_store *store, const char *path);
 TUTTI_API tutti_status tutti_store_load(tutti_store *store, const char *path);
 /* Likewise, but without a file: from now on only the first `servers` servers own parts, and workers

@@ -149,11 +149,13 @@ typedef struct tutti_options {
     int listen_fd;    /* rank 0: a socket that listens at `rendezvous`, so that the address can be
                        * published before rank 0 joins; duplicated. 0: tutti_init opens one */
     int servers;      /* of `size`, the last so many: tutti/store.h; 0: TUTTI_SERVERS; -1: none */
+    const struct tutti_store_update *updates; /* of stores, the program's own: tutti/store.h */
+    size_t update_count;
 } tutti_options;
 
-#define TUTTI_OPTIONS_INIT                                                           \
-    {                                                                                \
-        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0, 0 \
+#define TUTTI_OPTIONS_INIT                                                                    \
+    {                                                                                         \
+        sizeof(tutti_options), -1, -1, NULL, NULL, NULL, NULL, NULL, NULL, 0.0, 0, 0, NULL, 0 \
     }
 
 /* Join the job; returns when every rank has joined. Rank and size come from `options`, else from

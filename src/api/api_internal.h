@@ -124,8 +124,9 @@ struct tutti_context {
     tt_real *real;       /* baton */
     tt_control *control; /* baton */
     tt_sync *sync;       /* between driver and control; NULL: no servers, and no store yet. Baton */
-    bool is_deserted;    /* a server: no worker is left. Baton */
-    bool has_sums;       /* some named sums are made by owners; constant from tutti_init on */
+    tt_update_list own_updates; /* constant from tutti_init on */
+    bool is_deserted;           /* a server: no worker is left. Baton */
+    bool has_sums; /* some named sums are made by owners; constant from tutti_init on */
     const tutti_plugin *engine_plugin; /* NULL: no engine */
     tutti_engine *engine;              /* baton; NULL: not open */
     bool engine_launches;              /* else it only carries the rendezvous */
@@ -292,7 +293,6 @@ void tt_memory_release(tutti_context *context, void *memory);
 /* Can a caller's struct be read? A later header's is longer; its fields that this version lacks
  * must be zero. */
 bool tt_struct_is_known(const void *given, size_t given_bytes, size_t known_bytes);
-
 uint64_t tt_clock_ns(void);
 /* Nanoseconds; 0 unless `seconds` is positive; at most 1e9 s, about 31 years. */
 uint64_t tt_seconds_to_ns(double seconds);

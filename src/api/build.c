@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "api/build_internal.h"
+#include "api/store/store_calls.h"
 #include "api/engine_open.h"
 #include "api/measure.h"
 #include "base/base.h"
@@ -229,7 +230,7 @@ static uint64_t settings_digest(const tt_settings *settings)
 static int given_listener(const tt_build_work *work)
 {
     const tutti_options *options = work->options;
-    if (work->identity.rank == 0 && options->struct_bytes >= sizeof(*options) &&
+    if (work->identity.rank == 0 && options->struct_bytes >= offsetof(tutti_options, updates) &&
         options->listen_fd > 0) {
         return fcntl(options->listen_fd, F_DUPFD_CLOEXEC, 0);
     }
@@ -480,10 +481,11 @@ tt_status tt_build(tutti_context *context, const tutti_options *options, tt_text
     if (options->size >= 0) {
         (void)snprintf(work.variables.size, sizeof(work.variables.size), "%d", options->size);
     }
-    if (options->struct_bytes >= sizeof(*options) && options->servers != 0) {
+    if (options->struct_bytes >= offsetof(tutti_options, updates) && options->servers != 0) {
         (void)snprintf(work.variables.servers, sizeof(work.variables.servers), "%d",
                        options->servers > 0 ? options->servers : 0);
     }
+    TT_TRY(tt_own_updates_take(context, options, why));
     if (sodium_init() < 0) {
         tt_text_add(why, "libsodium cannot be initialised");
         return TT_ERR_SYSTEM;

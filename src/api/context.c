@@ -62,6 +62,7 @@ static void context_free(tutti_context *context)
     free(context->sets);
     free(context->costs);
     free(context->known_peers);
+    tt_own_updates_release(context);
     free(context->worker_hosts);
     if (event_fd >= 0) {
         (void)close(event_fd);
@@ -105,8 +106,10 @@ tutti_status tt_context_join(const tutti_options *options, bool is_server,
                              tutti_context **context_out)
 {
     const tutti_options none = TUTTI_OPTIONS_INIT;
-    const size_t first_bytes = offsetof(tutti_options, listen_fd); /* of the first version */
+    const size_t first_bytes = offsetof(tutti_options, listen_fd); /* of older versions */
+    const size_t second_bytes = offsetof(tutti_options, updates);
     if (options != NULL && options->struct_bytes != first_bytes &&
+        options->struct_bytes != second_bytes &&
         !tt_struct_is_known(options, options->struct_bytes, sizeof(*options))) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
                             "options are not initialised; begin with TUTTI_OPTIONS_INIT");

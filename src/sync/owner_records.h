@@ -94,6 +94,7 @@ struct tt_owner_part {
     int32_t urgency;         /* of the last push or pull */
     uint64_t age;
     tt_heap_node due;
+    uint64_t sum_clock;  /* of the sum that is being computed: the latest iteration in it */
     uint32_t owner;      /* its rank */
     uint32_t sum_ranks;  /* of a named sum: workers in it */
     bool is_relay;       /* the part's pushes of this host go to its owner as one (sum_relay.h); */

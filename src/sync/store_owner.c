@@ -205,7 +205,7 @@ static void start_clocks(tt_owner_store *store, uint64_t clock)
 
 /* The settings are "POLICY UPDATE[ codec=CODEC][ clock=N servers=HEX]"; a worker checks them before
  * it sends them. */
-static bool read_settings(tt_sync *sync, tt_owner_store *store)
+static bool read_settings(tt_sync *sync, tt_owner_store *store, tt_text *own_why)
 {
     static const char codec_mark[] = "codec=";
     char policy[TT_SYNC_TEXT_BYTES], word[TT_SYNC_TEXT_BYTES];
@@ -217,8 +217,11 @@ static bool read_settings(tt_sync *sync, tt_owner_store *store)
     }
     rest++;
     if (!tt_text_take_word(&rest, " ", word, sizeof(word)) ||
-        tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) != TT_OK ||
-        tt_update_parse(word, &store->update, &why) != TT_OK) {
+        tt_policy_parse(policy, sync->roles.workers, &store->policy, &why) != TT_OK) {
+        return false;
+    }
+    tt_text *update_why = tt_update_is_own(word) ? own_why : &why;
+    if (tt_update_parse_own(word, &sync->own_updates, &store->update, update_why) != TT_OK) {
         return false;
     }
     while (*rest != '\0') {
@@ -236,18 +239,31 @@ static bool read_settings(tt_sync *sync, tt_owner_store *store)
     return store->self < store->split.owners;
 }
 
+/* `why`, unless empty: what this rank lacks of an update of the program's own. */
+static void refuse_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
+                            const tt_text *why)
+{
+    tt_text text = {0};
+    if (why->length > 0) {
+        tt_sync_add_peer(sync, &text, sync->roles.rank);
+        tt_text_add(&text, " cannot apply the store's update: %s", why->bytes);
+        tt_owner_fail(sync, store, TT_ERR_BAD_ARGUMENT, &text);
+        return;
+    }
+    tt_text_add(&text, "rank %u sent settings of a store that no worker could have", worker);
+    tt_owner_fail(sync, store, TT_ERR_BAD_WIRE, &text);
+}
+
 static void compare_settings(tt_sync *sync, tt_owner_store *store, uint32_t worker,
                              const char *settings)
 {
-    tt_text text = {0};
+    tt_text text = {0}, why = {0};
     if (!store->has_settings) {
         store->has_settings = true;
         store->settings_from = worker;
         memcpy(store->settings, settings, TT_SYNC_TEXT_BYTES);
-        if (!read_settings(sync, store)) {
-            tt_text_add(&text, "rank %u sent settings of a store that no worker could have",
-                        worker);
-            tt_owner_fail(sync, store, TT_ERR_BAD_WIRE, &text);
+        if (!read_settings(sync, store, &why)) {
+            refuse_settings(sync, store, worker, &why);
         }
     } else if (strcmp(store->settings, settings) != 0) {
         tt_text_add(&text, "ranks open store %u differently: rank %u with ", store->id,

@@ -478,6 +478,9 @@ static void apply_update(const tt_sync *sync, tt_owner_part *part, uint64_t at, 
         .divisor = adds_together(part) ? part->sum_sources : sync->roles.workers,
         .staleness = part->sum_staleness,
         .count = bytes / sizeof(float),
+        .tensor = part->key->name,
+        .first = (part->first + at) / sizeof(float),
+        .clock = part->sum_clock,
     };
     if (part->reads != NULL && part->slots[part->sum_worker].has_read) {
         const uint8_t *read = part->reads + part->sum_worker * state_bytes(part) + at;

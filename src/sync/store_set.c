@@ -39,6 +39,7 @@ void tt_set_begin(tt_owner_part *part, uint64_t clock)
     tt_owner_set *set = &store->set;
     set->applied = tt_max_u64(set->applied, clock + 1);
     part->sum_spec = store->update;
+    part->sum_clock = clock;
     for (uint32_t i = 0; i < set->count; i++) {
         if (set->entries[i].clock <= clock || TT_PLANT(PUSH_WITH_A_LATER_OPTION)) {
             part->sum_spec.options[set->entries[i].option] = set->entries[i].value;

@@ -18,6 +18,20 @@ static void refuse(tt_sync *sync, tt_sync_request *request, tt_status status, co
     tt_worker_end(sync, request, status, text);
 }
 
+/* Owners apply it, and refuse it for all workers; a worker may do without its function. */
+static tt_status parse_update(const tt_sync *sync, const char *text, tt_update_spec *update_out,
+                              tt_text *why)
+{
+    tt_text unused = {0};
+    if (!tt_update_is_own(text)) {
+        return tt_update_parse(text, update_out, why);
+    }
+    if (tt_update_parse_own(text, &sync->own_updates, update_out, &unused) != TT_OK) {
+        *update_out = (tt_update_spec){.update = tt_update_absent()};
+    }
+    return TT_OK;
+}
+
 static void open_store(tt_sync *sync, tt_sync_request *request)
 {
     tt_policy policy;
@@ -26,7 +40,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     tt_text why = {0};
     tt_status status = tt_policy_parse(request->policy, sync->roles.workers, &policy, &why);
     if (status == TT_OK) {
-        status = tt_update_parse(request->update, &update, &why);
+        status = parse_update(sync, request->update, &update, &why);
     }
     if (status == TT_OK) {
         status = tt_coded_parse(request->codec, &codec, &why);

@@ -395,6 +395,11 @@ tt_machine tt_sync_machine(tt_sync *sync)
     return (tt_machine){.ops = &sync_machine, .self = sync};
 }
 
+void tt_sync_use_updates(tt_sync *sync, const tt_update_list *own)
+{
+    sync->own_updates = *own;
+}
+
 uint32_t tt_sync_workers_left(const tt_sync *sync)
 {
     return sync->workers_left;

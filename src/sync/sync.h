@@ -43,6 +43,7 @@
 #include "control/control.h"
 #include "kernel/dtype.h"
 #include "platform/platform.h"
+#include "sync/update.h"
 
 typedef struct tt_sync tt_sync;
 
@@ -66,6 +67,8 @@ typedef struct tt_sync_listener {
 /* `inner` gets what is not this machine's. All arguments are copied. */
 tt_status tt_sync_create(tt_platform *platform, const tt_roles *roles, tt_machine inner,
                          const tt_sync_listener *listener, tt_sync **sync_out);
+/* Before the first store is opened: updates own:NAME of this process. They are borrowed. */
+void tt_sync_use_updates(tt_sync *sync, const tt_update_list *own);
 /* All requests must be over: see tt_sync_shut_down. */
 void tt_sync_destroy(tt_sync *sync);
 

@@ -74,6 +74,7 @@ struct tt_sync {
 
     tt_sync_note *notes;
     uint64_t note_count;
+    tt_update_list own_updates;
 };
 
 static inline uint32_t tt_sync_processes(const tt_sync *sync)

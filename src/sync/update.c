@@ -11,6 +11,8 @@
 #include "base/config.h"
 #include "base/nearest.h"
 
+#define OWN_MARK "own:"
+
 enum { WORD_BYTES = 32 };
 
 /* ---- loops ---- */
@@ -149,7 +151,7 @@ static tt_status unknown_update(const char *name, tt_text *why)
     if (nearest.best[0] != '\0') {
         tt_text_add(why, "; did you mean '%s'?", nearest.best);
     } else {
-        tt_text_add(why, "; there are sum, add, sgd, momentum, adam");
+        tt_text_add(why, "; there are sum, add, sgd, momentum, adam, own:NAME");
     }
     return TT_ERR_BAD_ARGUMENT;
 }
@@ -185,19 +187,59 @@ static tt_status read_option(tt_update_spec *spec, const char *key, const char *
     return TT_OK;
 }
 
-tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why)
+static const tt_update *find_update(const char *name, tt_text *why)
 {
-    char name[WORD_BYTES], key[WORD_BYTES], value[WORD_BYTES];
     size_t index = 0;
-    if (!tt_text_take_word(&text, ":", name, WORD_BYTES)) {
-        return unknown_update("", why);
-    }
     while (tt_update_at(index) != NULL && strcmp(tt_update_at(index)->name, name) != 0) {
         index++;
     }
-    tt_update_spec spec = {.update = tt_update_at(index)};
+    if (tt_update_at(index) == NULL) {
+        (void)unknown_update(name, why);
+    }
+    return tt_update_at(index);
+}
+
+static const tt_update *find_own(const char *name, const tt_update_list *own, tt_text *why)
+{
+    for (uint32_t i = 0; i < own->count; i++) {
+        if (strcmp(own->updates[i].name, name) == 0) {
+            return &own->updates[i];
+        }
+    }
+    tt_text_add(why, "this process has no function for update own:%s", name);
+    tt_text_add(why, "; give it in tutti_options.updates");
+    return NULL;
+}
+
+bool tt_update_is_own(const char *text)
+{
+    return strncmp(text, OWN_MARK, sizeof(OWN_MARK) - 1) == 0;
+}
+
+const tt_update *tt_update_absent(void)
+{
+    static const tt_update absent = {.name = "own"};
+    return &absent;
+}
+
+tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why)
+{
+    const tt_update_list none = {.count = 0};
+    return tt_update_parse_own(text, &none, spec_out, why);
+}
+
+tt_status tt_update_parse_own(const char *text, const tt_update_list *own, tt_update_spec *spec_out,
+                              tt_text *why)
+{
+    char name[WORD_BYTES], key[WORD_BYTES], value[WORD_BYTES];
+    const bool is_own = tt_update_is_own(text);
+    text += is_own ? sizeof(OWN_MARK) - 1 : 0;
+    if (!tt_text_take_word(&text, ":", name, WORD_BYTES)) {
+        return unknown_update("", why);
+    }
+    tt_update_spec spec = {.update = is_own ? find_own(name, own, why) : find_update(name, why)};
     if (spec.update == NULL) {
-        return unknown_update(name, why);
+        return TT_ERR_BAD_ARGUMENT;
     }
     memcpy(spec.options, spec.update->option_values, sizeof(spec.options));
     while (*text != '\0') {

@@ -7,6 +7,7 @@
  *  sgd       value -= lr * g
  *  momentum  m = mu * m + g; value -= lr * m; with nesterov=1: value -= lr * (g + mu * m)
  *  adam      with bias correction; decay: decoupled weight decay (AdamW)
+ *  own:NAME  a function that the program has given, in f32; options as of others: own:NAME:lr=1
  *
  * g is the mean of the workers' gradients: the sum of pushes divided by the number of workers (of a
  * quorum: by its number). Under stale and async each push is a step of its own with g divided so.
@@ -18,7 +19,7 @@
  *  (1) The same bits on every instruction set: f32, in the order written here.
  *  (2) `value_out` may be anything before; `value` is not written. State is written in place.
  *
- * Layer:   sync, private.
+ * Layer:   sync; api gives it the program's functions.
  * Threads: pure.
  * Memory:  none; state belongs to the caller.
  */
@@ -33,7 +34,7 @@
 #include "base/text.h"
 #include "kernel/dtype.h"
 
-enum { TT_UPDATE_OPTIONS_MAX = 6, TT_UPDATE_STATES_MAX = 2 };
+enum { TT_UPDATE_OPTIONS_MAX = 6, TT_UPDATE_STATES_MAX = 4 };
 
 typedef struct tt_update tt_update;
 
@@ -54,6 +55,9 @@ typedef struct tt_update_run {
     uint64_t staleness; /* of the push */
     const float *read;  /* what its worker has read last; NULL: not known */
     size_t count;
+    const char *tensor; /* its name, */
+    uint64_t first;     /* and which of its elements is the first one here */
+    uint64_t clock;     /* iteration of the pushes; the latest of them */
 } tt_update_run;
 
 struct tt_update {
@@ -65,10 +69,23 @@ struct tt_update {
     const char *option_names[TT_UPDATE_OPTIONS_MAX];
     float option_values[TT_UPDATE_OPTIONS_MAX];
     void (*apply)(const tt_update_run *run); /* NULL: sums, see update.c */
+    void *user;                              /* of functions that the program has given */
 };
+
+/* The program's own; borrowed. */
+typedef struct tt_update_list {
+    const tt_update *updates;
+    uint32_t count;
+} tt_update_list;
 
 /* BAD_ARGUMENT: `why` names the culprit and the cure. */
 tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why);
+/* The same, and own:NAME of this list. */
+tt_status tt_update_parse_own(const char *text, const tt_update_list *own, tt_update_spec *spec_out,
+                              tt_text *why);
+bool tt_update_is_own(const char *text);
+/* Stands for a function that a worker does not have: it cannot be applied. */
+const tt_update *tt_update_absent(void);
 /* Adds that the update has no such option, and those that it has. */
 void tt_update_add_unknown(const tt_update *update, const char *option, tt_text *why);
 /* What an option is; 0 if the update does not have it. */

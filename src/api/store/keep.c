@@ -263,6 +263,19 @@ static keep_notice make_notice(const tutti_store *store, const keep_wish *wish,
     return own;
 }
 
+/* What an update of the program's own keeps is known to its owners alone. */
+static tutti_status check_kept(tutti_store *store)
+{
+    const tutti_status status = tt_store_check(store);
+    if (status == TUTTI_OK && tt_update_is_own(store->update)) {
+        return tt_error_set(TUTTI_ERR_UNSUPPORTED,
+                            "a store with update %.80s can be neither saved, loaded nor resharded; "
+                            "pull its values, and add them to a new one",
+                            store->update);
+    }
+    return status;
+}
+
 /* The first meeting. */
 static tutti_status begin(tutti_store *store, const keep_wish *wish, keep_plan *plan_out)
 {
@@ -565,7 +578,7 @@ static tutti_status save_here(tutti_store *store, const char *path, uint64_t clo
 tutti_status tutti_store_save(tutti_store *store, const char *path)
 {
     keep_plan plan = {.may_own = NULL};
-    tutti_status status = tt_store_check(store);
+    tutti_status status = check_kept(store);
     if (status == TUTTI_OK) {
         const keep_wish wish = {
             .path = path, .has_path = true, .has_clock = true, .servers = store->servers};
@@ -640,7 +653,7 @@ tutti_status tutti_store_load(tutti_store *store, const char *path)
     keep_plan plan = {.may_own = NULL};
     tt_kept_list list = {.tensor_count = 0};
     tt_kept_file file = {.stream = NULL};
-    tutti_status status = tt_store_check(store);
+    tutti_status status = check_kept(store);
     if (status == TUTTI_OK) {
         const keep_wish wish = {.path = path, .has_path = true, .servers = store->servers};
         status = begin(store, &wish, &plan);
@@ -677,7 +690,7 @@ tutti_status tutti_store_reshard(tutti_store *store, int servers)
     keep_plan plan = {.may_own = NULL};
     tt_kept_list list = {.tensor_count = 0};
     const keep_wish wish = {.has_clock = true, .servers = servers};
-    tutti_status status = tt_store_check(store);
+    tutti_status status = check_kept(store);
     if (status == TUTTI_OK) {
         status = begin(store, &wish, &plan);
     }

@@ -70,8 +70,10 @@ static tt_status make_sync(tutti_context *context, const tt_roles *roles)
 {
     const tt_sync_listener listener = {
         .owner = context, .report = report, .deserted = context->is_server ? deserted : NULL};
-    return tt_sync_create(tt_real_platform(context->real), roles,
-                          tt_control_machine(context->control), &listener, &context->sync);
+    TT_TRY(tt_sync_create(tt_real_platform(context->real), roles,
+                          tt_control_machine(context->control), &listener, &context->sync));
+    tt_sync_use_updates(context->sync, &context->own_updates);
+    return TT_OK;
 }
 
 static tt_status take_hosts(tt_build_work *work)

@@ -53,6 +53,10 @@ void tt_store_free(tutti_store *store);
 /* stores.c: open the store of named sums. */
 tutti_status tt_store_open_sums(tutti_context *context);
 
+/* own_updates.c: functions of tutti_options.updates, checked. */
+tt_status tt_own_updates_take(tutti_context *context, const tutti_options *options, tt_text *why);
+void tt_own_updates_release(tutti_context *context);
+
 /* ---- what servers and stores need of other files ---- */
 
 /* context.c: a context that has joined, before its first calls; leave with the baton, after the
