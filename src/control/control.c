@@ -189,7 +189,7 @@ static void abort_frame(tt_control *control, uint32_t peer, const tt_head *head,
         tt_agree_say_silent(peer, why);
     }
     if (head->argument == control->world.rank) {
-        tt_failure_excluded(control, peer);
+        tt_failure_excluded(control, peer, why);
     } else if (head->argument < control->world.size) { /* another rank, or the sender itself */
         tt_failure_peer(control, (uint32_t)head->argument, TT_ERR_PEER_DOWN, why);
     }
@@ -352,7 +352,7 @@ static void on_peer(void *machine, uint32_t peer, tt_peer_event event, const cha
         tt_failure_peer(control, peer, TT_ERR_PEER_LEFT, why);
         break;
     case TT_PEER_REJECTS: /* it reports this rank to the others; reporting it would split the job */
-        tt_failure_excluded(control, peer);
+        tt_failure_excluded(control, peer, why);
         tt_failure_peer(control, peer, TT_ERR_PEER_DOWN, why);
         break;
     case TT_PEER_SILENT:

@@ -208,8 +208,8 @@ bool tt_failure_allows(tt_op *op);
 /* A peer's frame for a later op could not be kept: no call on this set can succeed. */
 void tt_failure_memory(tt_control *control, uint32_t set_id);
 void tt_failure_peer(tt_control *control, uint32_t peer, tt_status status, const char *why);
-/* `peer` has excluded this rank. */
-void tt_failure_excluded(tt_control *control, uint32_t peer);
+/* `peer` has excluded this rank, and `why`. */
+void tt_failure_excluded(tt_control *control, uint32_t peer, const char *why);
 void tt_failure_stop_frame(tt_control *control, uint32_t peer, const tt_head *head,
                            const char *text);
 

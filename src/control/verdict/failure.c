@@ -194,7 +194,9 @@ void tt_failure_peer(tt_control *control, uint32_t rank, tt_status status, const
     }
 }
 
-void tt_failure_excluded(tt_control *control, uint32_t peer)
+/* The ABORT of `peer` may reach the others later than the goodbye of this rank, which would then
+ * have left in order: this rank sends them one of its own. */
+void tt_failure_excluded(tt_control *control, uint32_t peer, const char *why)
 {
     if (control->peers[peer].is_gone) {
         return;
@@ -202,6 +204,9 @@ void tt_failure_excluded(tt_control *control, uint32_t peer)
     tt_text text = {0};
     tt_text_add(&text, "rank %u was excluded by rank %u", control->world.rank, peer);
     count_out(control, peer, TT_ERR_PEER_DOWN, &text);
+    if (!control->has_given_up) {
+        pass_on(control, control->world.rank, why);
+    }
     tt_control_report(control, control->has_given_up ? LEVEL_INFO : LEVEL_ERROR, &text);
     tt_engine_peer_down(control, peer, &text);
     hit_ops(control, peer, TT_ERR_PEER_DOWN, text.bytes);
