@@ -102,9 +102,17 @@ static uint32_t owner_of_whole(const tt_split *split, uint64_t hash)
     return owner;
 }
 
+static uint64_t bytes_of_part(const tt_split *split, uint64_t bytes)
+{
+    const uint64_t wanted = tt_max_u64(bytes / TT_SPLIT_PARTS, TT_SPLIT_PART_BYTES_MIN);
+    const uint64_t most = tt_min_u64(wanted, TT_SPLIT_PART_BYTES);
+    return tt_max_u64(most / split->grain, 1) * split->grain;
+}
+
 uint32_t tt_split_cut(const tt_split *split, uint64_t hash, uint64_t bytes, tt_split_part *parts,
                       uint32_t capacity)
 {
+    const uint64_t part_bytes = bytes_of_part(split, bytes);
     uint32_t count = 0;
     if (bytes <= TT_SPLIT_WHOLE_BYTES) {
         if (capacity > 0) {
@@ -116,7 +124,7 @@ uint32_t tt_split_cut(const tt_split *split, uint64_t hash, uint64_t bytes, tt_s
         const uint64_t end = range_first(split, bytes, owner + 1);
         uint64_t first = range_first(split, bytes, owner);
         while (first < end) {
-            const uint64_t length = tt_min_u64(end - first, TT_SPLIT_PART_BYTES);
+            const uint64_t length = tt_min_u64(end - first, part_bytes);
             if (count < capacity) {
                 parts[count] = (tt_split_part){.first = first, .bytes = length, .owner = owner};
             }
@@ -125,4 +133,35 @@ uint32_t tt_split_cut(const tt_split *split, uint64_t hash, uint64_t bytes, tt_s
         }
     }
     return count;
+}
+
+/* Whose next part lies further ahead in its share: part j of c lies at (2j + 1) / 2c. */
+static bool is_ahead(const tt_split_turn *one, const tt_split_turn *other)
+{
+    return (2 * (uint64_t)one->sent + 1) * other->count <
+           (2 * (uint64_t)other->sent + 1) * one->count;
+}
+
+void tt_split_order(const tt_split *split, tt_split_parts parts, uint32_t worker,
+                    tt_split_turn *turns, uint32_t *order)
+{
+    for (uint32_t owner = 0; owner < split->owners; owner++) {
+        turns[owner] = (tt_split_turn){0};
+    }
+    for (uint32_t i = parts.count; i-- > 0;) {
+        turns[parts.list[i].owner].next = i;
+        turns[parts.list[i].owner].count++;
+    }
+    for (uint32_t i = 0; i < parts.count; i++) {
+        tt_split_turn *first = NULL;
+        for (uint32_t k = 0; k < split->owners; k++) {
+            tt_split_turn *turn = &turns[(worker + k) % split->owners];
+            if (turn->sent < turn->count && (first == NULL || is_ahead(turn, first))) {
+                first = turn;
+            }
+        }
+        TT_ASSERT(first != NULL);
+        order[i] = first->next++;
+        first->sent++;
+    }
 }

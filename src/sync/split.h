@@ -8,9 +8,10 @@
  * rest own nothing.
  *
  * Owners are numbered: the servers that are used, then the workers, unless their share is 0. A
- * tensor is cut into one range per owner, in this order, and each range into parts of one frame. A
- * short tensor is one part, whose owner follows from the hash of its name; many of them are shared
- * out as bytes are.
+ * tensor is cut into one range per owner, in this order, and each range into parts of one frame. No
+ * link is busy both ways before the first parts are answered and after the last are sent, so a part
+ * is a small share of a tensor. A short tensor is one part, whose owner follows from the hash of
+ * its name; many of them are shared out as bytes are.
  *
  * Layer:   sync, private.
  * Threads: pure.
@@ -23,8 +24,10 @@
 #include <stdint.h>
 
 enum {
-    TT_SPLIT_PART_BYTES = 256 * 1024, /* of a part, at most */
-    TT_SPLIT_WHOLE_BYTES = 64 * 1024, /* tensors up to here are not cut */
+    TT_SPLIT_WHOLE_BYTES = 16 * 1024, /* tensors up to here are not cut */
+    TT_SPLIT_PARTS = 1024,            /* of longer ones, if parts then have */
+    TT_SPLIT_PART_BYTES_MIN = 32 * 1024,
+    TT_SPLIT_PART_BYTES = 256 * 1024, /* to so many bytes */
     TT_SPLIT_GRAIN = 64,              /* bytes; that of tensors as they are */
 };
 
@@ -41,6 +44,16 @@ typedef struct tt_split_part {
     uint64_t first, bytes;
     uint32_t owner; /* number */
 } tt_split_part;
+
+typedef struct tt_split_parts {
+    const tt_split_part *list;
+    uint32_t count;
+} tt_split_parts;
+
+/* Parts of one owner: the next one to send, how many were and how many there are. */
+typedef struct tt_split_turn {
+    uint32_t next, sent, count;
+} tt_split_turn;
 
 tt_split tt_split_make(uint32_t workers, uint32_t servers);
 /* The same for workers that share cards, one of each host: n is the number of hosts, and their
@@ -62,5 +75,10 @@ uint32_t tt_split_heir(const tt_split *split, uint32_t owner, uint32_t part, uin
  * `parts`. An empty tensor has one empty part. */
 uint32_t tt_split_cut(const tt_split *split, uint64_t hash, uint64_t bytes, tt_split_part *parts,
                       uint32_t capacity);
+/* Numbers of a tensor's parts in the order in which `worker` sends them: to all owners in
+ * proportion to what they have, so that all end together; workers begin with different owners.
+ * `turns` is scratch, one for each owner; `order` has place for each part. */
+void tt_split_order(const tt_split *split, tt_split_parts parts, uint32_t worker,
+                    tt_split_turn *turns, uint32_t *order);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * split_test.c - shares are those of the closed form, and parts cover a tensor exactly once. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/base.h"
 #include "kernel/hash64.h"
 #include "sync/split.h"
 
@@ -202,6 +204,58 @@ static void test_chosen_servers_own_what_so_many_would(void **state)
     assert_int_equal(tt_split_rank(&none, 1), 1);
 }
 
+/* At any time each owner has got its share of what was sent, to within one part. */
+static void test_parts_are_sent_in_proportion(void **state)
+{
+    enum { OWNERS_MAX = 16 };
+    tt_split_part parts[PARTS_MAX];
+    tt_split_turn turns[OWNERS_MAX];
+    uint32_t order[PARTS_MAX];
+    (void)state;
+    for (uint32_t k = 0; k <= 4; k++) {
+        const tt_split split = tt_split_make(4, k);
+        const uint32_t count = tt_split_cut(&split, 0, 8 << 20, parts, PARTS_MAX);
+        uint64_t first_owners = 0;
+        assert_in_range(count, 256, 264);
+        for (uint32_t worker = 0; worker < 4; worker++) {
+            uint64_t got[OWNERS_MAX] = {0}, sent = 0;
+            bool was_sent[PARTS_MAX] = {false};
+            tt_split_order(&split, (tt_split_parts){parts, count}, worker, turns, order);
+            for (uint32_t i = 0; i < count; i++) {
+                const tt_split_part *part = &parts[order[i]];
+                assert_false(was_sent[order[i]]);
+                was_sent[order[i]] = true;
+                got[part->owner] += part->bytes;
+                sent += part->bytes;
+                for (uint32_t owner = 0; owner < split.owners; owner++) {
+                    const double wanted = share(&split, owner < split.used) * (double)sent;
+                    assert_true(fabs((double)got[owner] - wanted) <= 2.0 * TT_SPLIT_PART_BYTES_MIN);
+                }
+            }
+            first_owners |= UINT64_C(1) << parts[order[0]].owner;
+        }
+        assert_int_equal(__builtin_popcountll(first_owners), k == 0 ? 4 : tt_min_u64(k, 4));
+    }
+}
+
+static void test_long_tensors_have_longer_parts(void **state)
+{
+    const tt_split split = tt_split_make(4, 4);
+    static const struct {
+        uint64_t bytes, part;
+    } cases[] = {{TT_SPLIT_WHOLE_BYTES, TT_SPLIT_WHOLE_BYTES},
+                 {TT_SPLIT_WHOLE_BYTES + 64, 4096},
+                 {1 << 20, TT_SPLIT_PART_BYTES_MIN},
+                 {64 << 20, 64 << 10},
+                 {1 << 30, TT_SPLIT_PART_BYTES}};
+    (void)state;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
+        tt_split_part first;
+        (void)tt_split_cut(&split, 0, cases[i].bytes, &first, 1);
+        assert_int_equal(first.bytes, cases[i].part);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +268,8 @@ int main(void)
         cmocka_unit_test(test_short_tensors_are_shared_out),
         cmocka_unit_test(test_heirs_are_all_owners_once),
         cmocka_unit_test(test_hosts_share_as_workers_do),
+        cmocka_unit_test(test_parts_are_sent_in_proportion),
+        cmocka_unit_test(test_long_tensors_have_longer_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

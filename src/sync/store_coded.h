@@ -26,7 +26,7 @@
 
 #include "sync/sync_internal.h"
 
-enum { CODED_PLAIN_BYTES = TT_SPLIT_WHOLE_BYTES };
+enum { CODED_PLAIN_BYTES = 64 * 1024 };
 
 /* ---- both sides ---- */
 

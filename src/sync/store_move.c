@@ -134,7 +134,8 @@ static void key_move(tt_sync *sync, tt_worker_key *key, uint32_t owner)
         key->is_told[owner] = true;
         request->open--;
     }
-    tt_worker_settle(sync, key); /* nothing of it may be lent any more */
+    tt_worker_hand_out(sync, key); /* its place on the links is free */
+    tt_worker_settle(sync, key);   /* nothing of it may be lent any more */
 }
 
 void tt_worker_move(tt_sync *sync, tt_worker_store *store, uint32_t peer)

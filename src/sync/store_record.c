@@ -34,6 +34,7 @@ static void key_release(tt_sync *sync, tt_worker_key *key)
     sync->keys_released++;
     tt_coded_key_release(sync, key);
     tt_platform_release(sync->platform, key->parts, key->part_count * sizeof(*key->parts));
+    tt_platform_release(sync->platform, key->order, key->part_count * sizeof(*key->order));
     tt_platform_release(sync->platform, key->is_told,
                         key->store->split.owners * sizeof(*key->is_told));
     tt_platform_release(sync->platform, key, sizeof(*key));
@@ -103,6 +104,7 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
                                   const tt_sync_request *request, uint64_t id)
 {
     const uint64_t bytes = request->count * tt_dtype_bytes(request->dtype);
+    const size_t turn_bytes = store->split.owners * sizeof(tt_split_turn);
     tt_split_part *places = NULL;
     tt_worker_key *key = tt_platform_allocate(sync->platform, sizeof(*key));
     if (key == NULL ||
@@ -126,7 +128,11 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
     key->parts = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->parts));
     key->is_told =
         tt_platform_allocate(sync->platform, store->split.owners * sizeof(*key->is_told));
-    if (places == NULL || key->parts == NULL || key->is_told == NULL) {
+    key->order = tt_platform_allocate(sync->platform, key->part_count * sizeof(*key->order));
+    tt_split_turn *turns = tt_platform_allocate(sync->platform, turn_bytes);
+    if (places == NULL || key->parts == NULL || key->is_told == NULL || key->order == NULL ||
+        turns == NULL) {
+        tt_platform_release(sync->platform, turns, turn_bytes);
         tt_platform_release(sync->platform, places, place_bytes);
         key_release(sync, key);
         return NULL;
@@ -136,6 +142,10 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
         key->parts[i].place = places[i];
         key->parts[i].home = places[i].owner;
     }
+    const tt_split_parts cut = {.list = places, .count = key->part_count};
+    tt_split_order(&store->split, cut, sync->roles.rank, turns, key->order);
+    key->handed = key->part_count;
+    tt_platform_release(sync->platform, turns, turn_bytes);
     tt_platform_release(sync->platform, places, place_bytes);
     if (key->is_coded && tt_coded_key_make(sync, key) != TT_OK) {
         key_release(sync, key);

@@ -126,34 +126,43 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
     }
 }
 
-/* The first part that this worker sends: neighbours begin with other owners. */
-static uint32_t first_part(const tt_sync *sync, const tt_worker_key *key)
+/* The last part was handed out, or will be by the caller: what is counted until then. */
+static void all_handed(tt_worker_key *key)
 {
-    const uint32_t owner = sync->roles.rank % key->store->split.owners;
-    uint32_t number = 0;
-    while (number < key->part_count && key->parts[number].place.owner < owner) {
-        number++;
+    TT_ASSERT(key->store->unsent > 0);
+    key->is_handing = false;
+    key->store->unsent--;
+}
+
+void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key)
+{
+    tt_worker_store *store = key->store;
+    bool was_last = false;
+    while (!was_last && key->handed < key->part_count &&
+           key->queue.first->lent < store->split.owners) {
+        was_last = ++key->handed == key->part_count;
+        if (was_last && key->is_handing) {
+            all_handed(key);
+        }
+        send_part(sync, key, key->order[key->handed - 1]); /* the last may end the request */
     }
-    return number < key->part_count ? number : 0;
+    if (was_last) {
+        tt_worker_clocks_step(sync, store);
+    }
 }
 
 static void send_parts(tt_sync *sync, tt_worker_key *key)
 {
     tt_sync_request *request = key->queue.first;
-    const uint32_t first = first_part(sync, key);
     request->open = key->part_count;
     request->since_ns = tt_now(sync->platform);
     if (tt_worker_is_push(request) && key->is_coded) {
         tt_coded_key_queue(sync, key); /* they are sent as they are encoded */
         return;
     }
-    if (tt_worker_is_push(request)) {
-        TT_ASSERT(key->store->unsent > 0);
-        key->store->unsent--;
-    }
-    for (uint32_t i = 0; i < key->part_count; i++) {
-        send_part(sync, key, (first + i) % key->part_count);
-    }
+    key->handed = 0;
+    key->is_handing = tt_worker_is_push(request);
+    tt_worker_hand_out(sync, key);
 }
 
 bool tt_worker_step(tt_sync *sync)
@@ -163,7 +172,7 @@ bool tt_worker_step(tt_sync *sync)
         return false;
     }
     tt_worker_store *store = key->store;
-    const uint32_t number = (first_part(sync, key) + key->encoded) % key->part_count;
+    const uint32_t number = key->order[key->encoded];
     tt_coded_encode(sync, key, number);
     key->encoded++;
     const bool is_last = key->encoded == key->part_count;
@@ -277,10 +286,12 @@ void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, con
     key->status = status;
     (void)strncpy(key->error, text, sizeof(key->error) - 1);
     if (key->queue.first != NULL) {
-        if (tt_worker_is_push(key->queue.first) && !key->is_encoding) {
+        if (tt_worker_is_push(key->queue.first) && !key->is_encoding && !key->is_handing) {
             key->store->unsent++; /* as if it had not been sent: all are taken off below */
         }
         tt_coded_key_unqueue(sync, key);
+        key->is_handing = false;
+        key->handed = key->part_count;
         withdraw(sync, key);
     }
     while (key->queue.first != NULL) {
@@ -670,6 +681,7 @@ void tt_worker_sent(tt_sync *sync, uint64_t token)
     TT_ASSERT(number < key->part_count && key->parts[number].is_lent);
     key->parts[number].is_lent = false;
     key->queue.first->lent--;
+    tt_worker_hand_out(sync, key);
     settle(sync, key);
 }
 

@@ -3,7 +3,10 @@
  * store_worker.h - the side of a store that pushes and pulls.
  *
  * Requests on one tensor are served one after the other; those on different tensors at the same
- * time. A worker sends the parts of a tensor beginning with another owner than its neighbours do.
+ * time. A worker sends to all owners in proportion to what they own, so that their shares end
+ * together, and begins with another owner than its neighbours do. Links have as many parts of a
+ * tensor at a time as there are owners: with all of them, the kernel would give each link the same
+ * share of the card.
  *
  * Layer:   sync, private.
  * Threads: as sync.h.
@@ -64,7 +67,10 @@ struct tt_worker_key {
     tt_sync_queue queue;
     tt_worker_part *parts;
     uint32_t part_count;
-    bool *is_told; /* [owners] that have added it */
+    uint32_t *order; /* [part_count] in which parts are sent */
+    uint32_t handed; /* of the front request; part_count: all, or it is sent otherwise */
+    bool is_handing; /* the front request is a push that was not sent to all owners */
+    bool *is_told;   /* [owners] that have added it */
     bool is_coded;
     bool is_encoding;             /* the request at the front is being encoded, */
     uint32_t encoded;             /* so many parts were; */
@@ -158,6 +164,8 @@ uint32_t tt_worker_peer(const tt_sync *sync, const tt_worker_key *key, uint32_t 
 /* The front request has what it wants of a part, or cannot get it. */
 void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number);
 void tt_worker_settle(tt_sync *sync, tt_worker_key *key);
+/* Send more of the front request, as far as links take it. */
+void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key);
 void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
 /* To the keeper: may the next iteration start? */
 void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store);

@@ -97,7 +97,7 @@ static void test_memory_that_is_short(void **state)
                                  .dtype = TT_F32,
                                  .count = sizeof(values) / sizeof(*values),
                                  .input = values};
-    expect_refused(world, add, "server 1 (rank 3) has no memory for its part of tensor \"b\"",
+    expect_refused(world, add, "server 0 (rank 2) has no memory for its part of tensor \"b\"",
                    "start more servers, or fewer workers");
     ends = 0;
     for (uint32_t i = 0; i < WORKERS; i++) {

@@ -15,6 +15,7 @@
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "store/store_run.h"
+#include "sync/store_coded.h"
 
 void coded_draw(scene *drawn)
 {
@@ -41,7 +42,7 @@ void coded_draw(scene *drawn)
 
 bool coded_applies(const scene *drawn, uint32_t tensor)
 {
-    return drawn->codec_text != NULL && drawn->counts[tensor] > TT_SPLIT_WHOLE_BYTES / 4;
+    return drawn->codec_text != NULL && drawn->counts[tensor] > CODED_PLAIN_BYTES / 4;
 }
 
 tt_split coded_split(const scene *drawn, uint32_t tensor)
