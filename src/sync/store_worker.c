@@ -390,7 +390,8 @@ void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
         tt_owners_print(&store->split, store->clock, &settings);
     }
     memset(store->is_told, 0, store->split.owners * sizeof(*store->is_told));
-    for (uint32_t i = 0; i < store->split.owners; i++) {
+    /* An owner at this rank answers inside the call; the last answer releases a closed store. */
+    for (uint32_t i = 0; sync->stores[head.set] == store && i < store->split.owners; i++) {
         (void)tt_sync_send_text(sync, tt_split_rank(&store->split, i), head, settings.bytes,
                                 (uint32_t)settings.length);
     }
