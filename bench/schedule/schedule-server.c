@@ -10,9 +10,17 @@
  *       pulled; one worker. What goes next is up to a scheduler of tutti/schedule.h at each end,
  *       and proxies hold the layers of forward back: chunks of one unit by first use, one at a
  *       time, or whole layers in order of readiness. Answer: nanoseconds from backward's start to
- * the next forward's end pulls NETWORK ORDER SEED FORWARD_US BYTES BYTE_US one forward pass of a
- * known network whose parameters arrive in that order: tic, tac or random. Operators run as their
- * inputs allow. Answer: nanoseconds of the pass */
+ *       the next forward's end
+ *   pulls NETWORK ORDER SEED FORWARD_US BYTES BYTE_US
+ *       one forward pass of a known network whose parameters arrive in that order: tic, tac or
+ *       random. Operators run as their inputs allow. Answer: nanoseconds of the pass
+ *
+ * In a job with servers, all ranks are workers:
+ *
+ *   stored-rate BYTES COUNT              pulls of one tensor. Answer: nanoseconds of each
+ *   stored NETWORK ORDER SEED FORWARD_US BYTES BYTE_US IS_TRAINING
+ *       the same pass, parameters pulled from a store by priority; in training a backward pass of
+ *       twice its length follows, which pushes gradients from the last tensor to the first */
 #include <stdatomic.h>
 
 #include "base/base.h"
@@ -22,6 +30,7 @@
 #include "model/network.h"
 #include "schedule_rank.h"
 #include "tutti/schedule.h"
+#include "tutti/store.h"
 
 enum {
     LAYERS = 3,
@@ -62,6 +71,8 @@ typedef struct server_state {
     tutti_set words; /* the same ranks: words match apart from pieces */
     tutti_scheduler *scheduler;
     tutti_proxy *layers[LAYERS];
+    tutti_store *store;
+    char stored[64]; /* the network whose tensors the store has */
 } server_state;
 
 static tutti_handle *message(server_state *self, tutti_collective kind, float *memory,
@@ -580,6 +591,125 @@ static void pulls_run(server_state *server, const char *words)
     pass_free(self);
 }
 
+/* ---- pulls by a store ---- */
+
+static void store_open(server_state *self)
+{
+    tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
+    config.policy = "bulk";
+    config.update = "sgd:lr=0"; /* pushes cost what they cost, and values stay */
+    if (self->store == NULL) {
+        rank_must(self->context, tutti_store_open(self->context, &config, &self->store), "open");
+    }
+}
+
+static void store_add(server_state *self, const char *name, const float *values, uint64_t elements)
+{
+    rank_must(self->context, tutti_store_add(self->store, name, values, elements, TUTTI_F32),
+              "add");
+}
+
+static void stored_rate(server_state *self, uint64_t bytes, int count)
+{
+    const uint64_t elements = bytes / sizeof(float);
+    float *memory = memory_take(self, elements);
+    char name[96];
+    store_open(self);
+    (void)snprintf(name, sizeof(name), "rate %s %llu", self->stored, (unsigned long long)bytes);
+    store_add(self, name, memory, elements);
+    for (int i = 0; i < count; i++) {
+        meet(self);
+        rank_must(self->context, tutti_store_pull(self->store, name, memory), "pull");
+        fprintf(self->line.answers, "%.0f ", (double)bench_now_ns() - self->clock_ns);
+    }
+    fprintf(self->line.answers, "\n");
+    free(memory);
+}
+
+static void name_write(char *name, size_t bytes, const char *network, uint32_t tensor)
+{
+    (void)snprintf(name, bytes, "%s.%u", network, tensor);
+}
+
+/* One tensor, at its place of the sequence: pull it, or push its gradient. */
+static void stored_start(server_state *server, pass *self, uint32_t place, tutti_store_verb verb)
+{
+    const uint32_t tensor = self->sequence[place];
+    char name[80];
+    tutti_store_call call = TUTTI_STORE_CALL_INIT;
+    name_write(name, sizeof(name), server->stored, tensor);
+    call.verb = verb;
+    call.name = name;
+    call.input = verb == TUTTI_STORE_PUSH ? self->memory[tensor] : NULL;
+    call.output = verb == TUTTI_STORE_PULL ? self->memory[tensor] : NULL;
+    call.priority = -(int)place;
+    rank_must(server->context, tutti_store_start(server->store, &call, &self->handles[place][0]),
+              "store");
+}
+
+/* Gradients are pushed as they come, the last tensor's first; the step ends when all are applied.
+ */
+static void stored_backward(server_state *server, pass *self, double backward_us)
+{
+    uint32_t *places = tt_scratch_take(&self->scratch, self->tensor_count, sizeof(uint32_t));
+    if (places == NULL) {
+        rank_die(server->context, "memory");
+    }
+    for (uint32_t i = 0; i < self->tensor_count; i++) {
+        places[self->sequence[i]] = i;
+    }
+    for (uint32_t tensor = self->tensor_count; tensor-- > 0;) {
+        compute(server, backward_us / self->tensor_count);
+        stored_start(server, self, places[tensor], TUTTI_STORE_PUSH);
+    }
+    for (uint32_t i = 0; i < self->tensor_count; i++) {
+        finish(server, &self->handles[i][0]);
+    }
+    rank_must(server->context, tutti_store_clock(server->store, NULL), "clock");
+    present(server);
+}
+
+static void stored_add(server_state *server, const pass *self, const char *network)
+{
+    char name[80];
+    if (strcmp(server->stored, network) == 0) {
+        return;
+    }
+    (void)snprintf(server->stored, sizeof(server->stored), "%s", network);
+    for (uint32_t i = 0; i < self->tensor_count; i++) {
+        name_write(name, sizeof(name), network, i);
+        store_add(server, name, self->memory[i], self->elements[i]);
+    }
+}
+
+static void stored_run(server_state *server, const char *words)
+{
+    char network[64], order[16];
+    unsigned long long seed;
+    double forward_us, bytes, byte_us;
+    int is_training;
+    if (sscanf(words, "stored %63s %15s %llu %lf %lf %lf %d", network, order, &seed, &forward_us,
+               &bytes, &byte_us, &is_training) != 7) {
+        rank_die(server->context, words);
+    }
+    pass *self = pass_make(server, network, forward_us, bytes);
+    const tt_wire wire = {.byte_us = byte_us * self->byte_scale / self->time_scale};
+    order_make(self, order, seed, &wire);
+    store_open(server);
+    stored_add(server, self, network);
+    meet(server);
+    const double begin_ns = server->clock_ns;
+    for (uint32_t i = 0; i < self->tensor_count; i++) {
+        stored_start(server, self, i, TUTTI_STORE_PULL);
+    }
+    pass_run(server, self);
+    if (is_training) {
+        stored_backward(server, self, 2 * forward_us);
+    }
+    fprintf(server->line.answers, "%.0f\n", server->clock_ns - begin_ns);
+    pass_free(self);
+}
+
 static void obey(server_state *self, char *command)
 {
     unsigned long long bytes;
@@ -594,6 +724,10 @@ static void obey(server_state *self, char *command)
         golden_run(self, is_chunked != 0, bytes, unit_us, count);
     } else if (strncmp(command, "pulls ", 6) == 0) {
         pulls_run(self, command);
+    } else if (sscanf(command, "stored-rate %llu %d", &bytes, &count) == 2) {
+        stored_rate(self, bytes, count);
+    } else if (strncmp(command, "stored ", 7) == 0) {
+        stored_run(self, command);
     } else {
         fprintf(stderr, "bench-schedule-server: what is '%s'?\n", command);
         exit(1);
@@ -612,6 +746,9 @@ int main(void)
     rank_must(self.context, tutti_set_create(self.context, ends, 2, &self.words), "set");
     while (fgets(command, sizeof(command), self.line.commands) != NULL) {
         obey(&self, command);
+    }
+    if (self.store != NULL) {
+        rank_must(self.context, tutti_store_close(self.store), "close");
     }
     return tutti_shutdown(self.context) == TUTTI_OK ? 0 : 1;
 }
