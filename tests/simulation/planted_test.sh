@@ -23,6 +23,10 @@ search() {
         program="$TEST_BIN/tutti-simulate_store-planted"
         set -- "$1" "--sums --seeds 600"
         ;;
+    *_NOT_KEPT) # stores that move to other owners
+        program="$TEST_BIN/tutti-simulate_store-planted"
+        set -- "$1" "--keep --seeds 300"
+        ;;
     OTHER_USER_TAKEN)
         accept "$1"
         return
