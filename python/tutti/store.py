@@ -291,7 +291,7 @@ class Store:
         fields. "staleness" is a list of 64 counts."""
         counts = c.StoreCounts(ctypes.sizeof(c.StoreCounts))
         self._check(_function("tutti_store_count")(self._checked(), ctypes.byref(counts)))
-        found = {name: getattr(counts, name) for name, _ in counts._fields_[1:]}
+        found = {field[0]: getattr(counts, field[0]) for field in counts._fields_[1:]}
         found["staleness"] = list(counts.staleness)
         return found
 
