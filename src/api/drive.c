@@ -406,6 +406,9 @@ static void submit(tutti_context *context, tutti_handle *handle)
         if (!handle->request.is_join) {
             tt_steps_place(context, handle);
         }
+        if (context->has_sums) { /* some members may not be the workers' */
+            handle->request.group = NULL;
+        }
         if (handle->is_by_owners && tt_sums_submit(handle)) {
             return;
         }

@@ -318,6 +318,33 @@ static void test_ranks_may_call_in_any_order(void **state)
     job_run_all(4, any_order);
 }
 
+/* A group of which one call is the owners' and one the workers': neither waits for the other. */
+static void mixed_group(ranks_self *self)
+{
+    enum { STEPS = 3, COUNT = 20 };
+    for (int step = 0; step < STEPS; step++) {
+        int32_t summed[COUNT] = {self->rank}, gathered[PROCESSES_MAX] = {0}, own = self->rank + 7;
+        tutti_call calls[2] = {named("summed", summed, COUNT), named("gathered", NULL, 1)};
+        tutti_handle *handles[2];
+        calls[1].collective = TUTTI_ALLGATHER;
+        calls[1].input = &own;
+        calls[1].output = gathered;
+        EXPECT_STATUS(TUTTI_OK, tutti_start_group(self->context, calls, 2, handles));
+        for (int i = 0; i < 2; i++) {
+            EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1));
+            tutti_handle_free(handles[i]);
+        }
+        EXPECT_SAY(summed[0] == self->size * (self->size - 1) / 2, "sum %d", summed[0]);
+        EXPECT_SAY(gathered[self->size - 1] == self->size + 6, "last %d", gathered[self->size - 1]);
+    }
+}
+
+static void test_groups_may_be_mixed(void **state)
+{
+    (void)state;
+    job_run_all(3, mixed_group);
+}
+
 /* ---- disagreement ---- */
 
 static void one_differs(ranks_self *self)
@@ -504,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_every_type_and_operator),
         cmocka_unit_test(test_parts_of_long_tensors),
         cmocka_unit_test(test_ranks_may_call_in_any_order),
+        cmocka_unit_test(test_groups_may_be_mixed),
         cmocka_unit_test(test_ranks_that_differ_fail_one_call_on_all),
         cmocka_unit_test(test_a_rank_that_objects_fails_one_call_on_all),
         cmocka_unit_test(test_joined_ranks_count_as_zeros),
