@@ -87,7 +87,9 @@
     X(PUSH_SUMMED_AGAIN)           \
     X(RELAY_COUNTS_JOINED)         \
     X(RELAY_ANSWERS_EARLY)         \
-    X(RELAY_HOLDS_IN_SILENCE) \
+    X(RELAY_HOLDS_IN_SILENCE)      \
+    X(HANDOVER_REPEATS_ENDED)      \
+    X(HANDOVER_REPEATS_TOUCHED)    \
     X(STATE_NOT_KEPT)              \
     X(STEPS_NOT_KEPT)
 

@@ -684,7 +684,10 @@ bool tt_sync_owes(const tt_sync *sync)
     bool owes = tt_sum_is_needed(sync);
     for (uint32_t i = 0; i < sync->part_count && !owes; i++) {
         const tt_owner_part *part = sync->parts[i];
-        for (uint32_t worker = 0; part != NULL && worker < sync->roles.workers; worker++) {
+        const bool is_handed_over = part != NULL && part->key->store->id == TT_STORE_SUMS &&
+                                    sync->sums.handover.phase != TT_HANDOVER_NONE;
+        for (uint32_t worker = 0; part != NULL && !is_handed_over && worker < sync->roles.workers;
+             worker++) {
             owes = owes || (part->slots[worker].owes && part->key->store->status >= 0);
         }
     }

@@ -707,7 +707,15 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
         if (store == NULL || owner >= store->split.owners) {
             continue;
         }
-        if (i == TT_STORE_SUMS && why == NULL) {
+        const bool is_sums = i == TT_STORE_SUMS;
+        if (is_sums && sync->sums.handover.phase != TT_HANDOVER_NONE) {
+            continue;
+        }
+        if (is_sums && why != NULL && peer >= sync->roles.workers &&
+            tt_handover_begin(sync, peer)) {
+            continue;
+        }
+        if (is_sums && why == NULL) {
             tt_sum_owner_left(sync, owner);
         } else if (tt_worker_can_move(sync, store, peer)) {
             tt_worker_move(sync, store, peer);
@@ -719,4 +727,5 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
             life_settle(sync, store);
         }
     }
+    tt_handover_worker_out(sync);
 }

@@ -91,10 +91,8 @@ static void send_failure(tt_sync *sync, uint32_t peer, tt_head head)
 {
     static const char text[] = "a rank fails the call and has no memory to send the reason; its "
                                "host needs more memory";
-    tt_send send = {.peer = peer,
-                    .urgency = TT_URGENCY_CONTROL,
-                    .token = TT_TOKEN_NONE,
-                    .payload = text};
+    tt_send send = {
+        .peer = peer, .urgency = TT_URGENCY_CONTROL, .token = TT_TOKEN_NONE, .payload = text};
     (void)tt_sync_send(sync, &send, head, sizeof(text) - 1);
 }
 
@@ -242,6 +240,13 @@ static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const 
     if (head->kind == TT_SYNC_GONE) {
         gone_frame(sync, peer, head);
         return NULL;
+    }
+    if (head->kind == TT_SYNC_ENDED) {
+        tt_handover_frame(sync, peer, head);
+        return NULL;
+    }
+    if (head->set == TT_STORE_SUMS && sync->sums.handover.phase != TT_HANDOVER_NONE) {
+        return NULL; /* sum_handover.h (1) */
     }
     if (head->kind < TT_SYNC_OPENED) {
         return is_server(sync, peer) ? NULL : tt_owner_frame(sync, peer, head, payload);

@@ -25,7 +25,8 @@
  *      store, and everyone's calls name the dead rank. A worker that is silent is waited for.
  *  (9) A server that dies with a store of policy bulk and update sum loses nothing that workers
  *      cannot send again: its parts go to the owners left. An iteration that some worker has of it
- *      fails on the workers that lack it, and is never summed twice. Other stores fail.
+ *      fails on the workers that lack it, and is never summed twice. Other stores fail. Named sums
+ *      are the workers' from then on.
  * (10) What READ finds of a store at rest, and OPTIONS, makes an equal one by FILL (keep.h).
  *
  * Layer:   sync; may include control/, aggregate/, codec/, platform/ and base/.
@@ -62,6 +63,9 @@ typedef struct tt_sync_listener {
     void (*report)(void *owner, int level, const char *text);
     /* A server only: no worker is left. May be NULL. */
     void (*deserted)(void *owner);
+    /* A server is gone: `request` of tt_sync_sum or tt_sync_join is for control to run. NULL where
+     * there are no named sums. */
+    void (*submit)(void *owner, tt_request *request);
 } tt_sync_listener;
 
 /* `inner` gets what is not this machine's. All arguments are copied. */
@@ -182,8 +186,9 @@ bool tt_sync_server_is_gone(const tt_sync *sync, uint32_t server);
  * store of named sums must be open. Arguments have been checked: an objection fails it on all
  * workers. The request is this machine's until `finished`. */
 void tt_sync_sum(tt_sync *sync, tt_request *request);
-/* This worker joins the world; before the same request is submitted to control. */
-void tt_sync_join(tt_sync *sync, tt_request *request);
+/* This worker joins the world; before the same request is submitted to control. True: not now, the
+ * listener submits it. */
+bool tt_sync_join(tt_sync *sync, tt_request *request);
 /* End all requests with this status. */
 void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text);
 /* As an owner, has this rank answers that it could not send yet, or must it make sums of calls that

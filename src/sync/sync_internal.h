@@ -51,9 +51,9 @@ struct tt_sync {
     uint32_t workers_left;
     bool *is_gone;         /* [processes] */
     tt_arriving *arriving; /* [processes] */
-    tt_split split;     /* of stores with all servers */
-    tt_split sum_split; /* of named sums */
-    tt_relays *relays;  /* of named sums; NULL: there are none */
+    tt_split split;        /* of stores with all servers */
+    tt_split sum_split;    /* of named sums */
+    tt_relays *relays;     /* of named sums; NULL: there are none */
 
     tt_owner_store *owned[TT_STORES_MAX];
     bool is_closed[TT_STORES_MAX]; /* late frames of such stores are dropped */

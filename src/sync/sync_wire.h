@@ -70,6 +70,11 @@ typedef enum tt_sync_kind {
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
 
+    /* between workers, after the death of a server. op: a name of sums (tt_sum_base), or 0;
+     * argument: how many of its calls have ended on the sender; descriptor: how many names it sends
+     * in all */
+    TT_SYNC_ENDED = TT_SYNC_KIND_FIRST + 56,
+
     /* between any two processes */
     TT_SYNC_GONE = TT_SYNC_KIND_FIRST + 60, /* argument: the rank of a server */
 } tt_sync_kind;
@@ -80,8 +85,8 @@ enum {
     TT_SYNC_FLAG_HOST = 4, /* of PUSH: the sum of a host, round: of how many workers. Of VALUE: the
                               answer to that */
     TT_SYNC_FLAG_NOW = 64, /* of SET: the first clock of which nothing was applied */
-    TT_SYNC_FLAG_WAITED = 128, /* of VALUE: the pull was held back at the owner */
-    TT_STORES_MAX = 1024, /* of a job; numbers are not used again */
+    TT_SYNC_FLAG_WAITED = 128,         /* of VALUE: the pull was held back at the owner */
+    TT_STORES_MAX = 1024,              /* of a job; numbers are not used again */
     TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
     TT_SYNC_TEXT_BYTES = 512,          /* of payloads that are texts, at most */
     TT_SYNC_SHAPE_BYTES = 32,

@@ -19,7 +19,7 @@ search() {
         program="$TEST_BIN/tutti-simulate_store-planted"
         set -- "$1" "--seeds 1500"
         ;;
-    BUSY_RANK_* | CHANGED_CLAIM_* | RELAY_*) # named sums by servers
+    BUSY_RANK_* | CHANGED_CLAIM_* | RELAY_* | HANDOVER_*) # named sums by servers
         program="$TEST_BIN/tutti-simulate_store-planted"
         set -- "$1" "--sums --seeds 600"
         ;;

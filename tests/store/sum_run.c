@@ -4,12 +4,15 @@
  *
  * Workers call the same tensors in orders of their own, several calls of a name in flight. Some
  * calls differ between workers, one worker objects to some, lengths change, and workers join after
- * different numbers of calls; control's part of a join is played here. Judged:
+ * different numbers of calls. Control's part of a join is played here, and that of a collective:
+ * after the death of a server the workers make the sums. Judged:
  *
  *   values   every sum has the bits of the workers' values, added in their order: those of a host
  *            first, then hosts
  *   errors   a call that must fail does so on every worker that makes it, with one text, and fails
  *            no other; else an error names a process that is gone
+ *   servers  after the death of one, all workers go on. Their collectives match calls of one
+ *            number, of all workers that make it, with inputs that nothing was stored to
  *   bytes    a host with others beside it sends and receives each byte of a sum once at most
  *   ends     every call and join of a live worker ends */
 #include <inttypes.h>
@@ -40,13 +43,16 @@ typedef struct sum_plan {
 typedef struct sum_play sum_play;
 typedef struct summer summer;
 
-typedef struct sum_call {
+typedef struct sum_call sum_call;
+
+struct sum_call {
     tt_request request;
     summer *own;
-    uint32_t tensor, occurrence;
+    uint32_t tensor, occurrence, round;
     float *values;
     uint64_t count;
-} sum_call;
+    sum_call *next; /* in a queue of collectives */
+};
 
 struct summer {
     sum_play *all;
@@ -57,7 +63,8 @@ struct summer {
     sum_call calls[CALLS_MAX];
     uint32_t next[TENSORS_MAX]; /* occurrence to be made */
     uint32_t open_calls, made;
-    bool is_joining, is_over, is_broken;
+    bool is_joining, has_joined, is_over, is_broken, is_absent;
+    sum_call *queues[TENSORS_MAX]; /* of the workers' collectives */
 };
 
 struct sum_play {
@@ -78,6 +85,7 @@ struct sum_play {
     sum_plan plans[ROUNDS_MAX][TENSORS_MAX][OCCURRENCES_MAX];
     summer workers[PROCESSES_MAX];
     damage done;
+    uint32_t dead_server;
     bool is_ending, is_verbose;
     store_result result;
 };
@@ -171,19 +179,25 @@ static bool sum_host(const sum_call *call, uint32_t host, uint64_t index, float 
     return is_any;
 }
 
+static float sum_at(const sum_call *call, uint64_t index)
+{
+    float wanted = 0, sum = 0;
+    bool is_any = false;
+    for (uint32_t host = 0; host < call->own->all->drawn->workers; host++) {
+        if (sum_host(call, host, index, &sum)) {
+            wanted = is_any ? wanted + sum : sum;
+            is_any = true;
+        }
+    }
+    return wanted;
+}
+
 static void judge_values(const sum_call *call)
 {
     const summer *own = call->own;
     sum_play *all = own->all;
     for (uint64_t i = 0; i < call->count; i += 1 + call->count / 64) {
-        float wanted = 0, sum = 0;
-        bool is_any = false;
-        for (uint32_t host = 0; host < all->drawn->workers; host++) {
-            if (sum_host(call, host, i, &sum)) {
-                wanted = is_any ? wanted + sum : sum;
-                is_any = true;
-            }
-        }
+        const float wanted = sum_at(call, i);
         if (call->values[i] != wanted) {
             blame(all, "rank %u, round %u: sum %u of t%u has %g, not %g, at %" PRIu64, own->rank,
                   own->round, call->occurrence, call->tensor, (double)call->values[i],
@@ -206,6 +220,11 @@ static bool names_the_dead(const sum_play *all, const char *text)
     return is_named;
 }
 
+static bool is_lost(const tt_request *request)
+{
+    return strstr(request->error, "is gone, and with it a part") != NULL;
+}
+
 static void judge_end_of(const sum_call *call)
 {
     const summer *own = call->own;
@@ -220,7 +239,7 @@ static void judge_end_of(const sum_call *call)
             judge_values(call);
         }
     } else if (request->status == TT_ERR_PEER_DOWN && names_the_dead(all, request->error)) {
-        return;
+        all->result.lost += is_lost(request) ? 1 : 0;
     } else if (plan->kind == CALL_GOOD) {
         blame(all, "rank %u, round %u: sum %u of t%u failed: %s", own->rank, own->round,
               call->occurrence, call->tensor, request->error);
@@ -310,6 +329,152 @@ static void tell(const sum_call *call, const char *what)
     }
 }
 
+/* ---- collectives of the workers ---- */
+
+/* A worker that others cannot wait for; WORKERS_MAX: there is none. */
+static uint32_t find_absent(const sum_play *all)
+{
+    uint32_t rank = 0;
+    while (rank < all->drawn->workers && !all->done.is_killed[rank] &&
+           !all->done.is_severed[rank] && !all->workers[rank].is_absent) {
+        rank++;
+    }
+    return rank < all->drawn->workers ? rank : WORKERS_MAX;
+}
+
+static void collective_over(void *argument)
+{
+    sum_call *call = argument;
+    call->request.finished(&call->request);
+}
+
+static void end_collective(sum_play *all, summer *own, uint32_t tensor, tt_status status,
+                           const char *text)
+{
+    sum_call *call = own->queues[tensor];
+    own->queues[tensor] = call->next;
+    call->request.status = status;
+    (void)snprintf(call->request.error, sizeof(call->request.error), "%s", text);
+    tt_sim_call(all->sim, own->rank, tt_sim_now(all->sim) + tt_random_below(&all->random, 50000),
+                collective_over, call);
+}
+
+/* Without one of the workers there are no collectives. */
+static void fail_collectives(sum_play *all)
+{
+    const uint32_t absent = find_absent(all);
+    char text[64];
+    if (absent == WORKERS_MAX) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        summer *own = &all->workers[rank];
+        for (uint32_t tensor = 0; tensor < TENSORS_MAX; tensor++) {
+            while (own->queues[tensor] != NULL) {
+                (void)snprintf(text, sizeof(text), "rank %u is down",
+                               all->workers[absent].is_absent ? all->dead_server : absent);
+                end_collective(all, own, tensor, TT_ERR_PEER_DOWN, text);
+            }
+        }
+    }
+}
+
+/* Has control what it waits for? `first_out`: a call that takes part. */
+static bool is_collective_ready(const sum_play *all, uint32_t tensor, const sum_call **first_out)
+{
+    *first_out = NULL;
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        const sum_call *call = all->workers[rank].queues[tensor];
+        *first_out = *first_out == NULL ? call : *first_out;
+    }
+    bool is_ready = *first_out != NULL;
+    for (uint32_t rank = 0; rank < all->drawn->workers && is_ready; rank++) {
+        const summer *own = &all->workers[rank];
+        is_ready =
+            own->queues[tensor] != NULL || (own->has_joined && own->round == (*first_out)->round);
+    }
+    return is_ready;
+}
+
+/* Do the calls that match belong together, and is none missing? */
+static void judge_match(sum_play *all, uint32_t tensor, const sum_call *first)
+{
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        const sum_call *call = all->workers[rank].queues[tensor];
+        if (call == NULL && first->occurrence < all->ends[first->round][rank][tensor]) {
+            blame(all, "the workers' sum %u of t%u, round %u, leaves out rank %u",
+                  first->occurrence, tensor, first->round, rank);
+        } else if (call != NULL &&
+                   (call->occurrence != first->occurrence || call->round != first->round)) {
+            blame(all, "sum %u of t%u, round %u, is matched with sum %u, round %u, of rank %u",
+                  first->occurrence, tensor, first->round, call->occurrence, call->round, rank);
+        }
+        for (uint64_t i = 0; call != NULL && i < call->count; i++) {
+            if (call->values[i] != value_at(call, rank, i)) {
+                blame(all, "input of sum %u of t%u was overwritten on rank %u", call->occurrence,
+                      tensor, rank);
+                return;
+            }
+        }
+    }
+}
+
+static void write_sum(const sum_call *call)
+{
+    for (uint64_t i = 0; i < call->count; i++) {
+        call->values[i] = sum_at(call, i);
+    }
+}
+
+static void run_collective(sum_play *all, uint32_t tensor, const sum_call *first)
+{
+    const bool is_good = all->plans[first->round][tensor][first->occurrence].kind == CALL_GOOD;
+    judge_match(all, tensor, first);
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        summer *own = &all->workers[rank];
+        if (own->queues[tensor] == NULL) {
+            continue;
+        }
+        if (is_good) {
+            write_sum(own->queues[tensor]);
+        }
+        end_collective(all, own, tensor, is_good ? TT_OK : TT_ERR_MISMATCH,
+                       is_good ? "" : "control found a rank that differs or objects");
+    }
+}
+
+static void run_collectives(sum_play *all)
+{
+    const sum_call *first;
+    fail_collectives(all);
+    for (uint32_t tensor = 0; tensor < all->drawn->tensors; tensor++) {
+        while (is_collective_ready(all, tensor, &first)) {
+            run_collective(all, tensor, first);
+        }
+    }
+}
+
+static void joined(summer *own);
+
+/* tt_sync_listener.submit */
+static void submit_collective(void *owner, tt_request *request)
+{
+    summer *own = owner;
+    if (request->is_join) {
+        joined(own);
+        return;
+    }
+    sum_call *call = TT_CONTAINER_OF(request, sum_call, request);
+    sum_call **link = &own->queues[call->tensor];
+    tell(call, "collectively calls");
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    call->next = NULL;
+    *link = call;
+    run_collectives(own->all);
+}
+
 static void call_finished(tt_request *request)
 {
     sum_call *call = request->owner;
@@ -318,8 +483,8 @@ static void call_finished(tt_request *request)
     tell(call, request->status == TT_OK ? "has" : request->error);
     if (!own->all->is_ending) {
         judge_end_of(call);
-        const bool is_lost = strstr(request->error, "is gone, and with it a part") != NULL;
-        own->is_broken = own->is_broken || (request->status == TT_ERR_PEER_DOWN && !is_lost);
+        own->is_broken =
+            own->is_broken || (request->status == TT_ERR_PEER_DOWN && !is_lost(request));
     }
     free(call->values);
     call->values = NULL;
@@ -347,7 +512,7 @@ static void make_call(summer *own, uint32_t tensor)
     const sum_plan *plan = &all->plans[own->round][tensor][occurrence];
     sum_call *call = &own->calls[own->made++];
     allow(all, own, tensor, occurrence);
-    *call = (sum_call){.own = own, .tensor = tensor, .occurrence = occurrence};
+    *call = (sum_call){.own = own, .tensor = tensor, .occurrence = occurrence, .round = own->round};
     const bool is_culprit = is_culprit_of(all, call, plan);
     call->count = plan->count + (plan->kind == CALL_DIFFERS && is_culprit ? 3 : 0);
     call->values = malloc((call->count + 1) * sizeof(float));
@@ -393,7 +558,7 @@ static void next_round(summer *own)
 {
     own->round++;
     own->made = 0;
-    own->is_joining = false;
+    own->is_joining = own->has_joined = false;
     memset(own->next, 0, sizeof(own->next));
     own->is_over = own->round == own->all->rounds;
     own->all->result.finished += own->is_over ? 1 : 0;
@@ -417,23 +582,33 @@ static void end_join(void *argument)
     own->join.finished(&own->join);
 }
 
-static void join(summer *own)
+/* Control has the join. */
+static void joined(summer *own)
 {
     sum_play *all = own->all;
     bool all_join = true;
+    own->has_joined = true;
+    run_collectives(all);
+    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
+        const summer *other = &all->workers[rank];
+        all_join = all_join && other->round == own->round && other->has_joined;
+    }
+    for (uint32_t rank = 0; rank < all->drawn->workers && all_join; rank++) {
+        tt_sim_call(all->sim, rank, tt_sim_now(all->sim) + tt_random_below(&all->random, 200000),
+                    end_join, &all->workers[rank]);
+    }
+}
+
+static void join(summer *own)
+{
+    const sum_play *all = own->all;
     own->is_joining = true;
     if (all->is_verbose) {
         printf("%10" PRIu64 " rank %u joins\n", tt_sim_now(all->sim), own->rank);
     }
     own->join = (tt_request){.is_join = true, .finished = join_finished, .owner = own};
-    tt_sync_join(own->sync, &own->join);
-    for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
-        const summer *other = &all->workers[rank];
-        all_join = all_join && other->round == own->round && other->is_joining;
-    }
-    for (uint32_t rank = 0; rank < all->drawn->workers && all_join; rank++) {
-        tt_sim_call(all->sim, rank, tt_sim_now(all->sim) + tt_random_below(&all->random, 200000),
-                    end_join, &all->workers[rank]);
+    if (!tt_sync_join(own->sync, &own->join)) {
+        joined(own);
     }
 }
 
@@ -467,7 +642,8 @@ static void opened(tt_sync_request *request)
     if (request->status == TT_OK) {
         later(own, 100000);
     } else if (!own->all->is_ending) {
-        own->is_broken = true;
+        own->is_broken = own->is_absent = true;
+        run_collectives(own->all);
     }
 }
 
@@ -499,7 +675,8 @@ static void process_make(sum_play *all, uint32_t rank)
                             .servers = drawn->servers,
                             .epoch = 3,
                             .hosts = all->hosts};
-    const tt_sync_listener listener = {.report = drop_report};
+    const tt_sync_listener listener = {
+        .owner = own, .report = drop_report, .submit = submit_collective};
     own->all = all;
     own->rank = rank;
     count_sends(all, rank);
@@ -512,12 +689,26 @@ static void process_make(sum_play *all, uint32_t rank)
     }
 }
 
+/* For texts of workers that could not begin. */
+static void note_server(sum_play *all)
+{
+    for (uint32_t rank = all->drawn->workers; rank < all->drawn->sim.size; rank++) {
+        all->dead_server =
+            all->done.is_killed[rank] || all->done.is_severed[rank] ? rank : all->dead_server;
+    }
+}
+
 static void play_all(sum_play *all)
 {
     enum { EVENTS_MAX = 4 * 1000 * 1000 };
     bool has_more = true;
     while (has_more && all->result.is_good) {
+        const uint32_t gone = all->done.killed + all->done.severed;
         scene_apply_faults(all->drawn, all->sim, &all->done);
+        if (all->done.killed + all->done.severed > gone) {
+            note_server(all);
+            run_collectives(all);
+        }
         has_more = tt_sim_step(all->sim);
         if (tt_sim_events(all->sim) > EVENTS_MAX) {
             blame(all, "events never end");
@@ -527,10 +718,7 @@ static void play_all(sum_play *all)
 
 static void judge_end(sum_play *all)
 {
-    bool any_killed = false;
-    for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
-        any_killed = any_killed || all->done.is_killed[rank] || all->done.is_severed[rank];
-    }
+    const bool any_killed = find_absent(all) < WORKERS_MAX;
     for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
         const summer *own = &all->workers[rank];
         if (all->done.is_killed[rank]) {

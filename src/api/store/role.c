@@ -66,10 +66,21 @@ static void deserted(void *owner)
     context->is_deserted = true;
 }
 
+/* Owners make no sums any more: the workers do. */
+static void submit(void *owner, tt_request *request)
+{
+    const tutti_context *context = owner;
+    tutti_handle *handle = TT_CONTAINER_OF(request, tutti_handle, request);
+    handle->is_by_owners = false; /* it can be cancelled */
+    tt_control_submit(context->control, request);
+}
+
 static tt_status make_sync(tutti_context *context, const tt_roles *roles)
 {
-    const tt_sync_listener listener = {
-        .owner = context, .report = report, .deserted = context->is_server ? deserted : NULL};
+    const tt_sync_listener listener = {.owner = context,
+                                       .report = report,
+                                       .deserted = context->is_server ? deserted : NULL,
+                                       .submit = submit};
     TT_TRY(tt_sync_create(tt_real_platform(context->real), roles,
                           tt_control_machine(context->control), &listener, &context->sync));
     tt_sync_use_updates(context->sync, &context->own_updates);

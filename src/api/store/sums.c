@@ -53,8 +53,7 @@ bool tt_sums_submit(tutti_handle *handle)
 {
     tutti_context *context = handle->context;
     if (handle->request.is_join) {
-        tt_sync_join(context->sync, &handle->request);
-        return false;
+        return tt_sync_join(context->sync, &handle->request);
     }
     check(context, &handle->request);
     tt_sync_sum(context->sync, &handle->request);

@@ -338,6 +338,9 @@ bool tt_sum_is_needed(const tt_sync *sync)
 {
     const tt_owner_store *store = sync->owned[TT_STORE_SUMS];
     bool is_needed = false;
+    if (sync->sums.handover.phase != TT_HANDOVER_NONE) {
+        return false;
+    }
     for (uint32_t i = 0; store != NULL && i < store->clock.size; i++) {
         is_needed = is_needed || (!store->clock.is_out[i] && i != sync->roles.rank &&
                                   store->workers[i].forgotten < sync->sums.joins);

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "kernel/hash64.h"
 #include "sync/sync_internal.h"
 
@@ -24,7 +25,7 @@ static tt_worker_store *sum_store(const tt_sync *sync)
     return sync->stores[TT_STORE_SUMS];
 }
 
-static uint64_t base_of(const tt_sum_name *name)
+uint64_t tt_sum_base(const tt_sum_name *name)
 {
     return tt_hash64(name->text, strlen(name->text), name->joins);
 }
@@ -32,7 +33,7 @@ static uint64_t base_of(const tt_sum_name *name)
 /* Generations of a name are in one bucket of an owner: they are found together there. */
 static uint64_t key_id(const tt_sum_name *name, uint32_t generation)
 {
-    return (base_of(name) ^ (uint64_t)generation << 8) | 1; /* 0 is no key */
+    return (tt_sum_base(name) ^ (uint64_t)generation << 8) | 1; /* 0 is no key */
 }
 
 /* ---- names ---- */
@@ -42,7 +43,7 @@ static tt_sum_name **bucket_of(tt_sums *sums, const char *text)
     return &sums->buckets[tt_hash64(text, strlen(text), 0) % SUM_BUCKETS];
 }
 
-static tt_sum_name *name_of(tt_sync *sync, const char *text)
+tt_sum_name *tt_sum_name_of(tt_sync *sync, const char *text)
 {
     tt_sums *sums = &sync->sums;
     tt_sum_name **bucket = bucket_of(sums, text);
@@ -93,10 +94,15 @@ static bool is_idle(const tt_sum_name *name)
 
 /* ---- frames ---- */
 
+static bool is_handed_over(const tt_sync *sync)
+{
+    return sync->sums.handover.phase != TT_HANDOVER_NONE;
+}
+
 static void tell_owners(tt_sync *sync, tt_head head)
 {
     head.set = TT_STORE_SUMS;
-    for (uint32_t i = 0; i < sync->sum_split.owners; i++) {
+    for (uint32_t i = 0; i < sync->sum_split.owners && !is_handed_over(sync); i++) {
         tt_sync_signal(sync, tt_split_rank(&sync->sum_split, i), head);
     }
 }
@@ -148,7 +154,7 @@ static bool uses_key(const tt_sum_name *name, const tt_request *request)
 /* BUSY or IDLE. */
 static void tell_busy(tt_sync *sync, tt_sum_name *name, tt_sync_kind kind)
 {
-    const tt_head head = {.kind = (uint8_t)kind, .op = base_of(name), .round = name->joins + 1};
+    const tt_head head = {.kind = (uint8_t)kind, .op = tt_sum_base(name), .round = name->joins + 1};
     name->is_busy = kind == TT_SYNC_BUSY;
     tell_owners(sync, head);
 }
@@ -173,6 +179,7 @@ static void call_over(tt_sync *sync, tt_sum_call *call, tt_status status, const 
     tt_request *request = call->request;
     TT_ASSERT(name->current == call);
     name->current = NULL;
+    name->ended++;
     if (!name->is_ready) {
         name->is_ready = true;
         name->next_ready = sums->ready;
@@ -196,6 +203,10 @@ static void add_done(tt_sync_request *add)
 static void push_done(tt_sync_request *push)
 {
     tt_sum_call *call = push->owner;
+    if (is_handed_over(call->sync)) {
+        call->sync->pending++; /* the call goes on elsewhere */
+        return;
+    }
     call_over(call->sync, call, push->status, push->error);
 }
 
@@ -387,13 +398,17 @@ void tt_sync_sum(tt_sync *sync, tt_request *request)
         hold(sync, request);
         return;
     }
-    tt_sum_name *name = name_of(sync, request->name);
+    if (is_handed_over(sync)) {
+        tt_handover_take(sync, request);
+        return;
+    }
+    tt_sum_name *name = tt_sum_name_of(sync, request->name);
     tt_sum_call *call = name != NULL ? take_call(sync) : NULL;
     if (call == NULL) {
         refuse(request, TT_ERR_NO_MEMORY, "no memory for a named sum");
         return;
     }
-    *call = (tt_sum_call){.sync = sync, .name = name, .request = request};
+    *call = (tt_sum_call){.sync = sync, .name = name, .request = request, .ordinal = ++name->made};
     if (is_idle(name)) {
         start(sync, call);
     } else {
@@ -407,6 +422,9 @@ bool tt_sum_step(tt_sync *sync)
 {
     tt_sums *sums = &sync->sums;
     tt_sum_name *name = sums->ready;
+    if (is_handed_over(sync)) {
+        return false;
+    }
     sums->ready = NULL;
     while (name != NULL) {
         tt_sum_name *next = name->next_ready;
@@ -462,12 +480,16 @@ static void join_over(tt_request *request)
     request->finished(request);
 }
 
-void tt_sync_join(tt_sync *sync, tt_request *request)
+bool tt_sync_join(tt_sync *sync, tt_request *request)
 {
     tt_sums *sums = &sync->sums;
     tt_head head = {.kind = TT_SYNC_JOIN, .round = sums->joins + 1};
     if (sums->join != NULL) {
-        return; /* control refuses a second one */
+        return false; /* control refuses a second one */
+    }
+    if (sums->handover.phase == TT_HANDOVER_AGREEING) {
+        tt_handover_take(sync, request); /* behind the calls before it */
+        return true;
     }
     sums->join = request;
     sums->join_finished = request->finished;
@@ -483,6 +505,7 @@ void tt_sync_join(tt_sync *sync, tt_request *request)
         }
     }
     tell_owners(sync, head);
+    return false;
 }
 
 /* ---- failures ---- */
@@ -567,6 +590,9 @@ void tt_sum_fail_all(tt_sync *sync, tt_status status, const char *text)
 {
     tt_sums *sums = &sync->sums;
     end_objected(sync, 0, NULL, status, text);
+    if (is_handed_over(sync)) {
+        tt_handover_fail_all(sync, status, text);
+    }
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sums->buckets[i]; name != NULL; name = name->next) {
             while (name->waiting.first != NULL) {
@@ -587,6 +613,71 @@ void tt_sum_fail_all(tt_sync *sync, tt_status status, const char *text)
     sums->held_last = NULL;
 }
 
+/* ---- for the handover ---- */
+
+/* Has a part of the call's sum come, or begun to come? */
+static bool is_touched(const tt_sum_name *name)
+{
+    const tt_worker_key *key = name->key;
+    const tt_sum_call *call = name->current;
+    bool is_touched = false;
+    if (call == NULL || key == NULL || key->queue.first != &call->push) {
+        return false; /* it objects, or adds its key */
+    }
+    for (uint32_t i = 0; i < key->part_count; i++) {
+        is_touched = is_touched || key->parts[i].is_arriving;
+    }
+    return is_touched || call->push.open < key->part_count;
+}
+
+uint64_t tt_sum_ended(const tt_sync *sync, const tt_sum_name *name)
+{
+    const tt_sums *sums = &sync->sums;
+    const bool is_joining = sums->join != NULL || name->joins < sums->joins;
+    if (is_joining) {
+        return name->made;
+    }
+    if (name->status < 0) { /* the sum after the current one has failed */
+        return name->ended + (name->current != NULL ? 2 : 1);
+    }
+    return name->ended + (is_touched(name) && !TT_PLANT(HANDOVER_REPEATS_TOUCHED) ? 1 : 0);
+}
+
+void tt_sum_set_aside(tt_sync *sync)
+{
+    tt_sums *sums = &sync->sums;
+    TT_ASSERT(is_handed_over(sync));
+    sums->ready = NULL;
+    sums->objected = NULL; /* they stay the current ones of their names */
+    for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
+        for (tt_sum_name *name = sums->buckets[i]; name != NULL; name = name->next) {
+            name->is_ready = false;
+            if (name->key != NULL) {
+                tt_worker_fail_key(sync, name->key, TT_ERR_PEER_DOWN, "");
+            }
+        }
+    }
+}
+
+tt_request *tt_sum_take_out(tt_sync *sync, tt_sum_name *name, uint64_t *ordinal_out)
+{
+    tt_sum_call *call = name->current;
+    TT_ASSERT(is_handed_over(sync));
+    if (call == NULL && name->waiting.first != NULL) {
+        call = take_first(name);
+    }
+    if (call == NULL) {
+        return NULL;
+    }
+    TT_ASSERT(sync->pending > 0);
+    sync->pending--;
+    name->current = NULL;
+    *ordinal_out = call->ordinal;
+    call->next = sync->sums.spare;
+    sync->sums.spare = call;
+    return call->request;
+}
+
 void tt_sum_release_all(tt_sync *sync)
 {
     tt_sums *sums = &sync->sums;
@@ -600,4 +691,5 @@ void tt_sum_release_all(tt_sync *sync)
         sums->spare = call->next;
         tt_platform_release(sync->platform, call, sizeof(*call));
     }
+    tt_handover_release(sync);
 }

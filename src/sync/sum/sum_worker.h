@@ -13,7 +13,8 @@
  *      one text. The next call of the name works.
  *  (3) A worker that has joined takes part in the calls that it made before. Averages are divided
  *      by all workers, or by those that take part (is_by_active).
- *  (4) A worker that dies or leaves fails all calls, as in control.
+ *  (4) A worker that dies or leaves fails all calls, as in control. When a server dies, the workers
+ *      make the sums from then on (sum_handover.h).
  *
  * Layer:   sync, private.
  * Threads: as sync.h.
@@ -24,6 +25,7 @@
 
 #include "control/control.h"
 #include "sync/store_worker.h"
+#include "sync/sum/sum_handover.h"
 #include "sync/sync.h"
 
 enum { SUM_BUCKETS = 256 };
@@ -39,6 +41,7 @@ struct tt_sum_call {
     tt_sync_request add, push; /* `add`: of the first call with a key */
     uint64_t number;           /* of the key's sums, from 1 */
     uint64_t objected;         /* key that it objected to, or 0 */
+    uint64_t ordinal;          /* of the name's calls, from 1 */
 };
 
 /* A name: the key that its calls use now. */
@@ -50,10 +53,11 @@ struct tt_sum_name {
     uint32_t joins; /* of this worker when it was made; calls after the next join have another */
     tt_worker_key *key; /* NULL: none yet, or it was of no use any more */
     tt_sync_claim claim;
-    uint32_t generation; /* of the next key */
-    uint64_t left;       /* key that was left, or 0; */
-    uint64_t left_sums;  /* after so many sums */
-    uint64_t sums;       /* started with this key */
+    uint32_t generation;  /* of the next key */
+    uint64_t left;        /* key that was left, or 0; */
+    uint64_t left_sums;   /* after so many sums */
+    uint64_t sums;        /* started with this key */
+    uint64_t made, ended; /* calls */
     tt_sum_call *current;
     tt_sync_queue waiting; /* calls, by their `push` */
     tt_status status;      /* negative: the next sum fails; its call has not come yet */
@@ -72,6 +76,7 @@ typedef struct tt_sums {
     void (*join_finished)(tt_request *request);
     void *join_owner;
     tt_request *held, *held_last;
+    tt_handover handover;
 } tt_sums;
 
 /* As tt_machine_ops.step. */
@@ -84,5 +89,18 @@ void tt_sum_owner_left(tt_sync *sync, uint32_t owner);
 /* The store has failed: end all calls. */
 void tt_sum_fail_all(tt_sync *sync, tt_status status, const char *text);
 void tt_sum_release_all(tt_sync *sync);
+
+/* ---- for the handover ---- */
+
+/* NULL: no memory. */
+tt_sum_name *tt_sum_name_of(tt_sync *sync, const char *text);
+/* Hash of the name, equal for all its calls between two joins. */
+uint64_t tt_sum_base(const tt_sum_name *name);
+/* How many calls of the name have ended here, or must fail: see sum_handover.h (3). */
+uint64_t tt_sum_ended(const tt_sync *sync, const tt_sum_name *name);
+/* Take back what owners have of the calls in progress. The handover has begun: they do not end. */
+void tt_sum_set_aside(tt_sync *sync);
+/* Take the next of the name's calls out; NULL: there is none. */
+tt_request *tt_sum_take_out(tt_sync *sync, tt_sum_name *name, uint64_t *ordinal_out);
 
 #endif

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TUTTI_SUM=server between real processes: a server dies, and the workers make the sums.
+
+Labels: asan tsan sync
+Needs: tutti-sum_rank
+Timeout: 300
+"""
+import signal
+import unittest
+
+import ranks
+
+PROGRAM = str(ranks.BIN / "tutti-sum_rank")
+WORKERS, TENSORS = 3, 5
+
+
+class Job(ranks.Ranks):
+    """Workers that make so many steps, and behind them servers."""
+
+    def __init__(self, servers, steps, hosts=None, **variables):
+        super().__init__(WORKERS + servers,
+                         lambda rank: [str(steps)] if rank < WORKERS else ["serve"],
+                         {"TUTTI_SERVERS": str(servers), "TUTTI_SUM": "server", **variables},
+                         per_rank=lambda rank: {} if hosts is None else
+                         {"TUTTI_HOSTID": hosts[rank]})
+
+    def start(self, *numbers):
+        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
+                       for rank in numbers]
+
+
+def stories(job):
+    return [rank.story() for rank in job]
+
+
+class Deaths(unittest.TestCase):
+    def check(self, servers, kills, hosts=None, **variables):
+        with Job(servers, 400, hosts, **variables) as job:
+            for rank in range(WORKERS):
+                job[rank].expect("^going$")
+            for number in range(kills):
+                job[WORKERS + number].signal(signal.SIGKILL)
+            self.assertEqual([job[rank].code() for rank in range(WORKERS)], [0] * WORKERS,
+                             stories(job))
+            job[0].expect(r"server \d .* is gone; from now on the workers make the sums",
+                          of_log=True)
+            for rank in range(WORKERS):
+                job[rank].expect("^done$")
+                lost = [line for line in job[rank].lines if line.startswith("lost")]
+                self.assertLessEqual(len(lost), 2 * TENSORS, lost)
+
+    def test_workers_go_on_without_a_server(self):
+        for servers in (1, 2, 3):
+            for transport in ("shm", "tcp"):
+                with self.subTest(servers=servers, transport=transport):
+                    self.check(servers, 1, TUTTI_TRANSPORT=transport)
+
+    def test_workers_go_on_without_any(self):
+        self.check(2, 2)
+
+    def test_hosts_that_sum_first_go_on_too(self):
+        self.check(2, 1, hosts="aabcd")
+
+
+class Life(unittest.TestCase):
+    def test_without_a_death(self):
+        for servers in (0, 2):
+            with self.subTest(servers=servers), Job(servers, 20) as job:
+                self.assertEqual(job.codes(), [0] * (WORKERS + servers), stories(job))
+
+
+if __name__ == "__main__":
+    unittest.main()
