@@ -5,6 +5,7 @@
  *
  * Labels: sync
  * Timeout: 300 */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,5 +153,7 @@ int main(int argc, char **argv)
         cmocka_set_test_filter(argv[3]);
         return !tt_plant_choose(argv[2]) ? 2 : run_group(false) != 0 || run_group(true) != 0;
     }
+    (void)mallopt(M_TRIM_THRESHOLD, 256 << 20); /* states are kept and dropped all the time */
+    (void)mallopt(M_TOP_PAD, 16 << 20);
     return run_group(argc == 2 && strcmp(argv[1], "--all") == 0);
 }

@@ -34,7 +34,7 @@ typedef enum tt_handover_phase {
     TT_HANDOVER_DONE,     /* calls are the workers' */
 } tt_handover_phase;
 
-enum { HANDOVER_BUCKETS = 256 };
+enum { HANDOVER_BUCKETS = 64 };
 
 /* How many sums of a name have ended on some worker. */
 typedef struct tt_handover_name tt_handover_name;
