@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * networks.c - the networks. The notation is explained in network.c. */
+ * networks.c - the networks. The notation is explained in network.c; families are in exact/. */
 #include <string.h>
 
 #include "base/base.h"
-#include "model/network.h"
+#include "model/exact/exact.h"
 
 /* Blocks that repeat with other widths are macros over string literals: a table of text. */
 #define INCEPTION_A(pool) "[ c1-64 | c1-48 c5-64 | c1-64 c3-96 c3-96 | a3 c1-" pool " ] "
@@ -107,6 +107,35 @@ static const tt_network models[] = {
      .layers = "b3-64 b3-64 m2/2 b3-128 b3-128 m2/2 b3-256 b3-256 b3-256 b3-256 m2/2 "
                "b3-512 b3-512 b3-512 b3-512 m2/2 b3-512 b3-512 b3-512 b3-512 m2/2 "
                "b7-4096v b1-4096 l1000"},
+
+    /* Exact. */
+    {.name = "resnet50",
+     .image_size = 224,
+     .batch = 128,
+     .tensor_count = 161,
+     .mib = 97.49,
+     .family = tt_exact_residual,
+     .residual_units = {3, 4, 6, 3}},
+    {.name = "resnet101",
+     .image_size = 224,
+     .batch = 128,
+     .tensor_count = 314,
+     .mib = 169.94,
+     .family = tt_exact_residual,
+     .residual_units = {3, 4, 23, 3}},
+    {.name = "resnet152",
+     .image_size = 224,
+     .batch = 64,
+     .tensor_count = 467,
+     .mib = 229.62,
+     .family = tt_exact_residual,
+     .residual_units = {3, 8, 36, 3}},
+    {.name = "alexnet",
+     .image_size = 224,
+     .batch = 512,
+     .tensor_count = 16,
+     .mib = 233.08,
+     .family = tt_exact_alexnet},
 };
 
 const tt_network *tt_network_at(size_t index)
