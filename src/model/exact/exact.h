@@ -82,7 +82,9 @@ void tt_exact_convolution_add(tt_exact *exact, const char *name,
 
 /* The families; `network` selects the member. */
 void tt_exact_residual(const tt_network *network, tt_exact *exact);
+void tt_exact_inception(const tt_network *network, tt_exact *exact);
 void tt_exact_alexnet(const tt_network *network, tt_exact *exact);
+void tt_exact_fc_densenet(const tt_network *network, tt_exact *exact);
 
 /* The forward graph of such a network, sealed: a chain of its operators. The caller destroys. */
 tt_status tt_exact_build(const tt_network *network, const tt_allocator *allocator, tt_text *why,

@@ -57,6 +57,7 @@ static const struct {
     {"resnet50", 161, 115, 25557032, 2359296, 4.089184256, 0},
     {"resnet101", 314, 217, 44549160, 2359296, 7.801405440, 0},
     {"resnet152", 467, 319, 60192808, 2359296, 11.513626624, 0},
+    {"inception3", 292, 206, 27161264, 2457600, 5.718899296, 0},
     {"alexnet", 16, 8, 61100840, 37748736, 0.714188480, 0},
 };
 
@@ -85,6 +86,33 @@ static void test_counts_and_totals_are_the_published_ones(void **state)
         /* Texts are published with three digits. */
         assert_close(published[i].name, 1e9 * published[i].gmac, macs_of(&exact) - attention,
                      tokens > 0 ? 5e-3 : 1e-12);
+    }
+}
+
+static void test_fc_densenet_has_the_weights_and_work_of_its_generator(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t tensors;
+        double elements;
+        double tflop; /* of a step: two for a multiplication and addition, in three passes */
+    } cases[] = {
+        {"fcdensenet-128", 27, 59.8e6, 21.4},
+        {"fcdensenet-128-bn", 63, 59.8e6, 21.4},
+        {"fcdensenet-256", 27, 232.8e6, 75.3},
+        {"fcdensenet-256-bn", 63, 232.8e6, 75.3},
+    };
+    static tt_exact exact;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
+        double elements = 0;
+        fill(cases[i].name, &exact);
+        for (uint32_t k = 0; k < exact.tensor_count; k++) {
+            elements += (double)exact.tensors[k].elements;
+        }
+        assert_int_equal(cases[i].tensors, exact.tensor_count);
+        assert_close(cases[i].name, cases[i].elements, elements, 2e-3);
+        assert_close(cases[i].name, 1e12 * cases[i].tflop, 6 * macs_of(&exact), 1e-3);
     }
 }
 
@@ -239,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_and_totals_are_the_published_ones),
+        cmocka_unit_test(test_fc_densenet_has_the_weights_and_work_of_its_generator),
         cmocka_unit_test(test_every_operator_with_a_matrix_is_used_by_its_tensors),
         cmocka_unit_test(test_a_step_takes_as_long_as_the_rate_says),
         cmocka_unit_test(test_the_forward_pass_keeps_its_share_of_the_step),
