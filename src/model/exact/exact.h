@@ -84,6 +84,9 @@ void tt_exact_convolution_add(tt_exact *exact, const char *name,
 void tt_exact_residual(const tt_network *network, tt_exact *exact);
 void tt_exact_inception(const tt_network *network, tt_exact *exact);
 void tt_exact_alexnet(const tt_network *network, tt_exact *exact);
+void tt_exact_bert(const tt_network *network, tt_exact *exact);
+void tt_exact_gpt2(const tt_network *network, tt_exact *exact);
+void tt_exact_translator(const tt_network *network, tt_exact *exact);
 void tt_exact_fc_densenet(const tt_network *network, tt_exact *exact);
 
 /* The forward graph of such a network, sealed: a chain of its operators. The caller destroys. */

@@ -59,6 +59,14 @@ static const struct {
     {"resnet152", 467, 319, 60192808, 2359296, 11.513626624, 0},
     {"inception3", 292, 206, 27161264, 2457600, 5.718899296, 0},
     {"alexnet", 16, 8, 61100840, 37748736, 0.714188480, 0},
+    {"bert-base", 206, 129, 110106428, 23440896, 14.0, 12},
+    {"bert-large", 398, 249, 336226108, 31254528, 42.8, 24},
+    {"gpt2", 148, 98, 124439808, 38597376, 126.5, 12},
+    {"gpt2-medium", 292, 194, 354823168, 51463168, 361.9, 24},
+    {"transformer-base", 253, 156, 63082496, 18944000, 64 * 0.063, 18},
+    {"transformer-big", 253, 156, 214245376, 37888000, 64 * 0.214, 18},
+    {"transformer-base-fused", 181, 120, 63082496, 18944000, 64 * 0.063, 18},
+    {"transformer-big-fused", 181, 120, 214245376, 37888000, 64 * 0.214, 18},
 };
 
 static void test_counts_and_totals_are_the_published_ones(void **state)
@@ -162,6 +170,17 @@ static void step_fini(step_state *step)
     tt_graph_destroy(step->graph);
 }
 
+static const tt_tensor *tensor_of(const step_state *step, const char *name)
+{
+    for (size_t i = 0; i < step->workload.tensor_count; i++) {
+        if (strcmp(step->workload.tensors[i].name, name) == 0) {
+            return &step->workload.tensors[i];
+        }
+    }
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
 static void test_a_step_takes_as_long_as_the_rate_says(void **state)
 {
     (void)state;
@@ -241,6 +260,26 @@ static void test_gradients_become_ready_in_the_reverse_order_of_use(void **state
     step_fini(&step);
 }
 
+static void test_a_shared_embedding_is_needed_first_and_ready_last(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"bert-large", "bert.embeddings.word_embeddings.weight"},
+        {"gpt2", "transformer.wte.weight"},
+        {"transformer-big", "encoder.embed_tokens.weight"},
+        {"transformer-base-fused", "emb.weight"},
+    };
+    for (size_t i = 0; i < TT_ARRAY_COUNT(names); i++) {
+        step_state step;
+        step_init(&step, names[i][0], &(tt_network_config){.batch = 0});
+        const tt_tensor *embedding = tensor_of(&step, names[i][1]);
+        assert_true(embedding->first_use_us <= 0);
+        assert_close(names[i][1], tt_workload_compute_us(&step.workload), embedding->ready_us,
+                     1e-9);
+        step_fini(&step);
+    }
+}
+
 static void test_out_of_memory_leaks_nothing(void **state)
 {
     (void)state;
@@ -273,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_the_forward_pass_keeps_its_share_of_the_step),
         cmocka_unit_test(test_backward_takes_twice_as_long_as_forward_less_the_first_operator),
         cmocka_unit_test(test_gradients_become_ready_in_the_reverse_order_of_use),
+        cmocka_unit_test(test_a_shared_embedding_is_needed_first_and_ready_last),
         cmocka_unit_test(test_out_of_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
