@@ -26,6 +26,13 @@ static const tt_option options[] = {
     {'g', "graph", TT_OPTION_STRING, AT(graph), "GRAPH",
      "a dataflow graph (.json), a trace of tensors (.tsv), or the name of a known network", NULL,
      NULL, NULL, 0, 0},
+    {'\0', "batch", TT_OPTION_INT, AT(batch), "SAMPLES",
+     "samples of a rank in a step, of a known network; default: see --list", NULL, NULL, NULL, 1,
+     1 << 24},
+    {'\0', "samples-per-s", TT_OPTION_RATE, AT(samples_per_s), "RATE",
+     "samples that a rank computes in a second, forward and backward without communication; of a "
+     "known network; default: those of a nominal accelerator of 10 TFLOP/s",
+     NULL, NULL, NULL, 0, 0},
     {'p', "policy", TT_OPTION_STRING, AT(policy), "NAME",
      "scheduling policy, see --list; default: priority", NULL, NULL, NULL, 0, 0},
     {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "how gradients are summed", "allreduce",
@@ -129,18 +136,32 @@ static void print_name(const char *name)
     }
 }
 
+static void print_networks(bool is_exact)
+{
+    for (size_t i = 0; tt_network_at(i) != NULL; i++) {
+        const tt_network *model = tt_network_at(i);
+        if ((model->family != NULL) != is_exact) {
+            continue;
+        }
+        printf("  %-24s%u tensors, %.2f MiB, batch %u", model->name, model->tensor_count,
+               model->mib, model->batch);
+        if (model->tokens > 0) {
+            printf(" x %u tokens", model->tokens);
+        }
+        printf("\n");
+    }
+}
+
 static int print_list(void)
 {
     printf("policies:\n");
     for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
         printf("  %-14s%s\n", tt_policy_at(i)->name, tt_policy_at(i)->summary);
     }
-    printf("networks:\n");
-    for (size_t i = 0; tt_network_at(i) != NULL; i++) {
-        const tt_network *model = tt_network_at(i);
-        printf("  %-14s%u tensors, %.2f MiB, batch %u\n", model->name, model->tensor_count,
-               model->mib, model->batch);
-    }
+    printf("networks, as TensorFlow's slim library defines them:\n");
+    print_networks(false);
+    printf("exact networks, with the tensors of PyTorch:\n");
+    print_networks(true);
     return 0;
 }
 
@@ -597,7 +618,10 @@ static tt_status job_prepare(job_state *job)
 {
     const tt_schedule_values *values = job->values;
     job->culprit = values->graph;
-    TT_TRY(tt_graph_load(values->graph, values->is_forward, &job->why, &job->graph));
+    const tt_network_config config = {.batch = (uint32_t)values->batch,
+                                      .samples_per_s = values->samples_per_s,
+                                      .is_forward = values->is_forward};
+    TT_TRY(tt_graph_load(values->graph, &config, &job->why, &job->graph));
     if (job->why.length > 0) {
         (void)complain(values->graph, job->why.bytes); /* a remark: it was read */
         tt_text_clear(&job->why);
@@ -677,7 +701,9 @@ static int run(const void *raw_values, int operand_count, char **operands)
 
 static const tt_note examples[] = {
     {"tutti schedule --list", "Known policies and networks:"},
-    {"tutti schedule --graph resnet50-v1 --policy priority", "Plan ResNet-50:"},
+    {"tutti schedule --graph resnet50 --policy priority", "Plan ResNet-50:"},
+    {"tutti schedule --graph resnet50 --batch 256 --samples-per-s 1200 --compare",
+     "Compare the policies for ResNet-50 on an accelerator that trains 1,200 images a second:"},
     {NULL, NULL},
 };
 

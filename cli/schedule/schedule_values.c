@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "cli/schedule/graph_file.h"
 #include "model/registry.h"
 
 typedef struct conflict {
@@ -57,9 +58,21 @@ static bool has_compare_conflict(const tt_schedule_values *values)
     return values->compares && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
 }
 
+static bool has_file_conflict(const tt_schedule_values *values)
+{
+    static const char *const one = "--graph FILE";
+    static const char *const why = "a file has its own times; give a network of --list";
+    const conflict conflicts[] = {
+        {values->batch != 0, one, "--batch", why},
+        {values->samples_per_s > 0, one, "--samples-per-s", why},
+    };
+    return tt_graph_is_file(values->graph) && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
+}
+
 bool tt_schedule_is_contradictory(const tt_schedule_values *values, const tt_policy *policy)
 {
-    if (has_forward_conflict(values, policy) || has_compare_conflict(values)) {
+    if (has_forward_conflict(values, policy) || has_compare_conflict(values) ||
+        has_file_conflict(values)) {
         return true;
     }
     if (values->edges != NULL && values->ops == 0) {

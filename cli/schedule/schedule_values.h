@@ -15,7 +15,9 @@
 #include "model/model.h"
 
 typedef struct tt_schedule_values {
-    const char *graph; /* file or network */
+    const char *graph;    /* file or network */
+    int64_t batch;        /* 0: the network's */
+    double samples_per_s; /* 0: those of the nominal accelerator */
     const char *policy;
     int form; /* tt_plan_form */
     int64_t rank_count;
