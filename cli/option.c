@@ -118,6 +118,18 @@ static tt_status set_seconds(option_parser *parser, const tt_option *option, con
     return TT_OK;
 }
 
+static tt_status set_rate(option_parser *parser, const tt_option *option, const char *text,
+                          void *value)
+{
+    char *end;
+    const double number = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(number) || number <= 0) {
+        return fail(parser, "--%s: '%s' is not a number greater than 0", option->name, text);
+    }
+    *(double *)value = number;
+    return TT_OK;
+}
+
 static tt_status list_append(option_parser *parser, const char *text, tt_option_list *list)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof(*items));
@@ -142,6 +154,8 @@ static tt_status set_value(option_parser *parser, const tt_option *option, const
         return set_int(parser, option, text, value);
     case TT_OPTION_SECONDS:
         return set_seconds(parser, option, text, value);
+    case TT_OPTION_RATE:
+        return set_rate(parser, option, text, value);
     case TT_OPTION_BYTES:
         if (tt_option_parse_bytes(text, value) != TT_OK) {
             return fail(parser, "--%s: '%s' is not a size such as 4096, 64K or 1G", option->name,

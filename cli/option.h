@@ -22,6 +22,7 @@ typedef enum tt_option_kind {
     TT_OPTION_MAYBE,   /* the same; the value, after '=' only, may be left out: then it is 1 */
     TT_OPTION_BYTES,   /* uint64_t; suffixes K, M, G are powers of 1024 */
     TT_OPTION_SECONDS, /* double, not negative */
+    TT_OPTION_RATE,    /* double, greater than 0 */
     TT_OPTION_STRING,  /* const char * */
     TT_OPTION_CHOICE,  /* int: place in `choices` */
     TT_OPTION_LIST,    /* tt_option_list; the option may be given several times */

@@ -19,6 +19,7 @@ typedef struct values {
     int64_t number;
     uint64_t bytes;
     double seconds;
+    double rate;
     const char *text;
     int choice;
     int64_t maybe;
@@ -31,6 +32,7 @@ static const tt_option options[] = {
      100},
     {'b', "bytes", TT_OPTION_BYTES, offsetof(values, bytes), "B", "", "4K", NULL, NULL, 0, 0},
     {'\0', "wait", TT_OPTION_SECONDS, offsetof(values, seconds), "S", "", "1.5", NULL, NULL, 0, 0},
+    {'\0', "pace", TT_OPTION_RATE, offsetof(values, rate), "R", "", NULL, NULL, NULL, 0, 0},
     {'H', "hosts", TT_OPTION_STRING, offsetof(values, text), "H", "", NULL, NULL, NULL, 0, 0},
     {'\0', "bind", TT_OPTION_CHOICE, offsetof(values, choice), NULL, "", "none", "none|core", NULL,
      0, 0},
@@ -178,6 +180,8 @@ static void test_errors_name_culprit_and_cure(void **state)
     expect_error("--bytes -1", "is not a size");
     expect_error("--wait -1", "is not a number of seconds");
     expect_error("--wait nan", "is not a number of seconds");
+    expect_error("--pace 0", "is not a number greater than 0");
+    expect_error("--pace 1s", "is not a number greater than 0");
     expect_error("--bind socket", "'socket' is not one of none|core");
     expect_error("--verbose=yes", "--verbose takes no value");
 }

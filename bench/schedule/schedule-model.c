@@ -232,6 +232,9 @@ static void pulls(uint32_t orders)
 {
     for (size_t i = 0; tt_network_at(i) != NULL; i++) {
         const tt_network *network = tt_network_at(i);
+        if (network->family != NULL) {
+            continue; /* a chain: its order of use is the only good one */
+        }
         tt_text why = {0};
         tt_graph *graph;
         tt_graph_stats stats;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a GPU produced and used each gradient: the tables in traces/."""
+"""When a GPU produced and used each gradient: the tables in bench/traces/."""
 import pathlib
 
 from bench.common.steps import Step
 
-TRACES = pathlib.Path(__file__).resolve().parent / "traces"
+TRACES = pathlib.Path(__file__).resolve().parents[1] / "traces"
 
 
 def read_trace(name):

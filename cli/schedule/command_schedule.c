@@ -14,40 +14,25 @@
 #include "cli/schedule/graph_file.h"
 #include "cli/schedule/samples.h"
 #include "cli/schedule/schedule_plot.h"
+#include "cli/schedule/schedule_values.h"
 #include "model/model.h"
 #include "model/registry.h"
 #include "schedule/schedule.h"
 #include "tune/tune.h"
 
-typedef struct schedule_values {
-    const char *graph;
-    const char *policy;
-    int form; /* tt_plan_form */
-    int64_t rank_count;
-    int64_t mbit;
-    int64_t overhead_us;
-    int64_t latency_us;
-    uint64_t chunk_bytes;
-    uint64_t credit_bytes;
-    const char *samples;
-    int ops; /* 0 none, 1 nearest, 2 cheapest */
-    const char *order;
-    const char *edges;
-    const char *plot;
-    const char *save;
-    bool keeps_barrier;
-    bool is_forward;
-    bool compares;
-    bool is_verbose;
-    bool lists;
-} schedule_values;
-
-#define AT(member) offsetof(schedule_values, member)
+#define AT(member) offsetof(tt_schedule_values, member)
 
 static const tt_option options[] = {
     {'g', "graph", TT_OPTION_STRING, AT(graph), "GRAPH",
      "a dataflow graph (.json), a trace of tensors (.tsv), or the name of a known network", NULL,
      NULL, NULL, 0, 0},
+    {'\0', "batch", TT_OPTION_INT, AT(batch), "SAMPLES",
+     "samples of a rank in a step, of a known network; default: see --list", NULL, NULL, NULL, 1,
+     1 << 24},
+    {'\0', "samples-per-s", TT_OPTION_RATE, AT(samples_per_s), "RATE",
+     "samples that a rank computes in a second, forward and backward without communication; of a "
+     "known network; default: those of a nominal accelerator of 10 TFLOP/s",
+     NULL, NULL, NULL, 0, 0},
     {'p', "policy", TT_OPTION_STRING, AT(policy), "NAME",
      "scheduling policy, see --list; default: priority", NULL, NULL, NULL, 0, 0},
     {'\0', "form", TT_OPTION_CHOICE, AT(form), NULL, "how gradients are summed", "allreduce",
@@ -106,7 +91,7 @@ enum {
 
 /* State of one run. */
 typedef struct job_state {
-    const schedule_values *values;
+    const tt_schedule_values *values;
     const char *culprit; /* the file or name that is being read */
     tt_graph *graph;
     tt_graph_stats stats;
@@ -151,18 +136,32 @@ static void print_name(const char *name)
     }
 }
 
+static void print_networks(bool is_exact)
+{
+    for (size_t i = 0; tt_network_at(i) != NULL; i++) {
+        const tt_network *model = tt_network_at(i);
+        if ((model->family != NULL) != is_exact) {
+            continue;
+        }
+        printf("  %-24s%u tensors, %.2f MiB, batch %u", model->name, model->tensor_count,
+               model->mib, model->batch);
+        if (model->tokens > 0) {
+            printf(" x %u tokens", model->tokens);
+        }
+        printf("\n");
+    }
+}
+
 static int print_list(void)
 {
     printf("policies:\n");
     for (size_t i = 0; tt_policy_at(i) != NULL; i++) {
         printf("  %-14s%s\n", tt_policy_at(i)->name, tt_policy_at(i)->summary);
     }
-    printf("networks:\n");
-    for (size_t i = 0; tt_network_at(i) != NULL; i++) {
-        const tt_network *model = tt_network_at(i);
-        printf("  %-14s%u tensors, %.2f MiB, batch %u\n", model->name, model->tensor_count,
-               model->mib, model->batch);
-    }
+    printf("networks, as TensorFlow's slim library defines them:\n");
+    print_networks(false);
+    printf("exact networks, with the tensors of PyTorch:\n");
+    print_networks(true);
     return 0;
 }
 
@@ -222,7 +221,7 @@ static void print_wire(const job_state *job)
 /* Times of tutti bench hold for its number of ranks and for all-reduce. */
 static tt_status samples_check(job_state *job)
 {
-    const schedule_values *values = job->values;
+    const tt_schedule_values *values = job->values;
     const int64_t measured = job->samples.rank_count;
     if (measured == 0) {
         return TT_OK;
@@ -244,7 +243,7 @@ static tt_status samples_check(job_state *job)
 /* An all-reduce sends each byte 2 (n - 1) / n times; a worker sends it to its server once. */
 static tt_status wire_set(job_state *job)
 {
-    const schedule_values *values = job->values;
+    const tt_schedule_values *values = job->values;
     job->input.rank_count = values->rank_count != 0 ? (uint32_t)values->rank_count : RANKS;
     const double ranks = (double)job->input.rank_count;
     const double times = values->form == TT_FORM_SERVER ? 1 : 2 * (ranks - 1) / ranks;
@@ -617,9 +616,12 @@ static int forward_show(job_state *job, const tt_policy *policy)
 
 static tt_status job_prepare(job_state *job)
 {
-    const schedule_values *values = job->values;
+    const tt_schedule_values *values = job->values;
     job->culprit = values->graph;
-    TT_TRY(tt_graph_load(values->graph, values->is_forward, &job->why, &job->graph));
+    const tt_network_config config = {.batch = (uint32_t)values->batch,
+                                      .samples_per_s = values->samples_per_s,
+                                      .is_forward = values->is_forward};
+    TT_TRY(tt_graph_load(values->graph, &config, &job->why, &job->graph));
     if (job->why.length > 0) {
         (void)complain(values->graph, job->why.bytes); /* a remark: it was read */
         tt_text_clear(&job->why);
@@ -670,81 +672,12 @@ static int job_run(job_state *job, const tt_policy *policy)
     return code;
 }
 
-/* ---- options that contradict each other --------------------------------------------------------
+/* ---- the command -------------------------------------------------------------------------------
  */
-
-typedef struct conflict {
-    bool is_there;
-    const char *first;
-    const char *second;
-    const char *why;
-} conflict;
-
-static bool has_conflict(const conflict *conflicts, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (conflicts[i].is_there) {
-            fprintf(stderr, "tutti schedule: %s and %s cannot be combined: %s\n",
-                    conflicts[i].first, conflicts[i].second, conflicts[i].why);
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_forward_conflict(const schedule_values *values, const tt_policy *policy)
-{
-    static const char *const one = "--forward";
-    const conflict conflicts[] = {
-        {values->plot != NULL, one, "--plot", "pictures show training steps"},
-        {values->compares, one, "--compare", "--forward compares all orders already"},
-        {values->ops != 0, one, "--ops", "it orders by gradients, and a forward pass has none"},
-        {values->edges != NULL, one, "--edges", "they need --ops, which is for training steps"},
-        {values->keeps_barrier, one, "--barrier", "the barrier is between training steps"},
-        {values->chunk_bytes != 0, one, "--chunk", "tensors are received whole"},
-        {values->credit_bytes != 0, one, "--credit", "tensors are received one by one"},
-        {policy != &tt_policy_priority && policy != &tt_policy_tic && policy != &tt_policy_tac, one,
-         "this --policy", "orders of receiving are priority (first use), tic and tac"},
-    };
-    return values->is_forward && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
-}
-
-static bool has_compare_conflict(const schedule_values *values)
-{
-    static const char *const one = "--compare";
-    static const char *const why = "it is for one policy: leave out --compare";
-    const conflict conflicts[] = {
-        {values->policy != NULL, one, "--policy", "all of them are compared"},
-        {values->order != NULL, one, "--order", why},
-        {values->plot != NULL, one, "--plot", why},
-        {values->is_verbose, one, "--verbose", why},
-    };
-    return values->compares && has_conflict(conflicts, TT_ARRAY_COUNT(conflicts));
-}
-
-/* Options without effect are refused, so that no figure is mistaken for another one. */
-static bool is_contradictory(const schedule_values *values, const tt_policy *policy)
-{
-    if (has_forward_conflict(values, policy) || has_compare_conflict(values)) {
-        return true;
-    }
-    if (values->edges != NULL && values->ops == 0) {
-        fprintf(stderr, "tutti schedule: --edges needs --ops nearest or --ops cheapest\n");
-        return true;
-    }
-    const bool is_chunk = values->chunk_bytes != 0 && !policy->takes_chunk;
-    const bool is_credit = values->credit_bytes != 0 && !policy->takes_credit;
-    if (!values->compares && (is_chunk || is_credit)) {
-        fprintf(stderr, "tutti schedule: --%s has no effect with --policy %s; leave it out\n",
-                is_chunk ? "chunk" : "credit", policy->name);
-        return true;
-    }
-    return false;
-}
 
 static int run(const void *raw_values, int operand_count, char **operands)
 {
-    const schedule_values *values = raw_values;
+    const tt_schedule_values *values = raw_values;
     (void)operand_count;
     (void)operands;
     if (values->lists) {
@@ -755,7 +688,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
         return EXIT_USAGE;
     }
     const tt_policy *policy = policy_find(values->policy != NULL ? values->policy : "priority");
-    if (policy == NULL || is_contradictory(values, policy)) {
+    if (policy == NULL || tt_schedule_is_contradictory(values, policy)) {
         return EXIT_USAGE;
     }
     job_state job = {.values = values};
@@ -768,7 +701,9 @@ static int run(const void *raw_values, int operand_count, char **operands)
 
 static const tt_note examples[] = {
     {"tutti schedule --list", "Known policies and networks:"},
-    {"tutti schedule --graph resnet50-v1 --policy priority", "Plan ResNet-50:"},
+    {"tutti schedule --graph resnet50 --policy priority", "Plan ResNet-50:"},
+    {"tutti schedule --graph resnet50 --batch 256 --samples-per-s 1200 --compare",
+     "Compare the policies for ResNet-50 on an accelerator that trains 1,200 images a second:"},
     {NULL, NULL},
 };
 
@@ -794,7 +729,7 @@ const tt_command tt_command_schedule = {
         "\"after\"; --save shows one.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
-    .values_bytes = sizeof(schedule_values),
+    .values_bytes = sizeof(tt_schedule_values),
     .examples = examples,
     .run = run,
 };

@@ -424,7 +424,13 @@ static bool ends_in(const char *name, const char *ending)
     return name_bytes > bytes && strcmp(name + name_bytes - bytes, ending) == 0;
 }
 
-static tt_status network_load(const char *name, bool is_forward, tt_text *why, tt_graph **graph_out)
+bool tt_graph_is_file(const char *name)
+{
+    return ends_in(name, ".json") || ends_in(name, ".tsv");
+}
+
+static tt_status network_load(const char *name, const tt_network_config *config, tt_text *why,
+                              tt_graph **graph_out)
 {
     const tt_network *model = tt_network_find(name);
     if (model == NULL) {
@@ -437,30 +443,23 @@ static tt_status network_load(const char *name, bool is_forward, tt_text *why, t
                       "neither a .json or .tsv file nor a known network%s%s; --list shows them",
                       nearest.best[0] != '\0' ? "; did you mean " : "", nearest.best);
     }
-    tt_graph *forward;
-    TT_TRY(tt_network_build(model, &tt_allocator_default, why, &forward));
-    if (is_forward) {
-        *graph_out = forward;
-        return TT_OK;
-    }
-    const tt_status status = tt_graph_differentiate(forward, why, graph_out);
-    tt_graph_destroy(forward);
-    return status;
+    return tt_network_load(model, config, &tt_allocator_default, why, graph_out);
 }
 
-tt_status tt_graph_load(const char *name, bool is_forward, tt_text *why, tt_graph **graph_out)
+tt_status tt_graph_load(const char *name, const tt_network_config *config, tt_text *why,
+                        tt_graph **graph_out)
 {
-    const bool is_json = ends_in(name, ".json");
-    if (!is_json && !ends_in(name, ".tsv")) {
-        return network_load(name, is_forward, why, graph_out);
+    if (!tt_graph_is_file(name)) {
+        return network_load(name, config, why, graph_out);
     }
     size_t bytes;
     char *text = tt_file_read(name, FILE_BYTES_MAX, &bytes, why);
     if (text == NULL) {
         return TT_ERR_BAD_ARGUMENT;
     }
-    const tt_status status = is_json ? tt_graph_read_json(text, bytes, why, graph_out)
-                                     : tt_graph_read_trace(text, bytes, why, graph_out);
+    const tt_status status = ends_in(name, ".json")
+                                 ? tt_graph_read_json(text, bytes, why, graph_out)
+                                 : tt_graph_read_trace(text, bytes, why, graph_out);
     free(text);
     return status;
 }

@@ -27,9 +27,12 @@
 tt_status tt_graph_read_json(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
 tt_status tt_graph_read_trace(const char *text, size_t bytes, tt_text *why, tt_graph **graph_out);
 
-/* A file that ends in .json or .tsv, or the name of a known network; `is_forward`: only the forward
- * pass of a known network. */
-tt_status tt_graph_load(const char *name, bool is_forward, tt_text *why, tt_graph **graph_out);
+/* Whether the name ends in .json or .tsv: all others are those of networks. */
+bool tt_graph_is_file(const char *name);
+
+/* Such a file, or a known network; `config` is for a network. */
+tt_status tt_graph_load(const char *name, const tt_network_config *config, tt_text *why,
+                        tt_graph **graph_out);
 
 /* As JSON. False if it could not be written. */
 bool tt_graph_write_json(const tt_graph *graph, FILE *stream);

@@ -62,7 +62,7 @@ static void test_a_graph_is_read_as_it_was_written(void **state)
     tt_graph *again;
     char *text;
     size_t bytes;
-    assert_int_equal(TT_OK, tt_graph_load("inception-v1", false, &why, &graph));
+    assert_int_equal(TT_OK, tt_graph_load("inception-v1", &(tt_network_config){0}, &why, &graph));
     FILE *stream = open_memstream(&text, &bytes);
     assert_non_null(stream);
     assert_true(tt_graph_write_json(graph, stream));
@@ -163,10 +163,11 @@ static void test_an_unknown_network_is_refused_with_a_guess(void **state)
     (void)state;
     tt_text why = {0};
     tt_graph *graph;
-    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_graph_load("vgg17", false, &why, &graph));
+    assert_int_equal(TT_ERR_BAD_ARGUMENT,
+                     tt_graph_load("vgg17", &(tt_network_config){0}, &why, &graph));
     assert_non_null(strstr(why.bytes, "did you mean vgg1"));
     tt_text_clear(&why);
-    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_graph_load("missing.json", false, &why, &graph));
+    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_graph_load("missing.json", NULL, &why, &graph));
     assert_non_null(strstr(why.bytes, "cannot open"));
 }
 

@@ -244,10 +244,10 @@ tt_status tt_graph_add_tensor(tt_graph *graph, const char *name, uint64_t bytes,
 static tt_status node_check(const tt_graph *graph, const tt_node *node, tt_text *why)
 {
     TT_TRY(name_check(tt_graph_find_node(graph, node->name), "operator", node->name, why));
-    if (!(node->time_us >= 0)) {
+    if (!(node->time_us >= 0 && node->backward_us >= 0)) {
         return refuse(why, "operator", node->name, "has a time that is negative or not a number");
     }
-    if (node->time_us > TT_WORKLOAD_US_MAX) {
+    if (node->time_us > TT_WORKLOAD_US_MAX || node->backward_us > TT_WORKLOAD_US_MAX) {
         return refuse(why, "operator", node->name, "has a time of more than 1e15 us");
     }
     if (node->kind == TT_NODE_COMPUTE) {
@@ -280,6 +280,7 @@ tt_status tt_graph_add_node(tt_graph *graph, const tt_node *node, tt_text *why, 
         copy.tensor = TT_GRAPH_NONE;
     } else {
         copy.time_us = 0;
+        copy.backward_us = 0;
         tt_graph_tensor *tensor = &((tt_graph_tensor *)graph->tensors.items)[node->tensor];
         *(node->kind == TT_NODE_RECV ? &tensor->recv : &tensor->send) = index;
     }
@@ -439,6 +440,16 @@ tt_status tt_graph_seal(tt_graph *graph, tt_text *why)
     tt_release(graph->allocator, missing, graph->node_count, sizeof(uint32_t));
     graph->is_sealed = status == TT_OK;
     return status;
+}
+
+void tt_graph_scale(tt_graph *graph, double factor)
+{
+    TT_ASSERT(factor >= 0);
+    tt_node *nodes = graph->nodes.items;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        nodes[i].time_us *= factor;
+        nodes[i].backward_us *= factor;
+    }
 }
 
 /* ---- reading -----------------------------------------------------------------------------------

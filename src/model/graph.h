@@ -39,8 +39,9 @@ typedef struct tt_node {
     const char *name; /* unique */
     tt_node_kind kind;
     tt_node_phase phase;
-    double time_us;  /* of computation, not negative; 0 for the others */
-    uint32_t tensor; /* the tensor received or sent; TT_GRAPH_NONE for computation */
+    double time_us;     /* of computation, not negative; 0 for the others */
+    double backward_us; /* of the gradient of its inputs; 0: as long as itself */
+    uint32_t tensor;    /* the tensor received or sent; TT_GRAPH_NONE for computation */
 } tt_node;
 
 typedef struct tt_graph_tensor {
@@ -65,6 +66,9 @@ tt_status tt_graph_add_node(tt_graph *graph, const tt_node *node, tt_text *why,
                             uint32_t *index_out);
 /* `to` needs `from`. The same edge twice is one. */
 tt_status tt_graph_add_edge(tt_graph *graph, uint32_t from, uint32_t to, tt_text *why);
+
+/* All times become `factor` times as long. */
+void tt_graph_scale(tt_graph *graph, double factor);
 
 /* By name, or TT_GRAPH_NONE. */
 uint32_t tt_graph_find_node(const tt_graph *graph, const char *name);
@@ -105,7 +109,8 @@ tt_status tt_graph_from_workload(const tt_workload *workload, const tt_allocator
                                  tt_text *why, tt_graph **graph_out);
 
 /* The training graph of a forward graph: for every operator the gradient of its inputs, for every
- * received tensor the gradient, which is sent. Each costs as much as the operator itself. */
+ * received tensor the gradient, which is sent. Each costs as much as the operator itself, or, for
+ * the inputs, its backward_us. */
 tt_status tt_graph_differentiate(const tt_graph *forward, tt_text *why, tt_graph **graph_out);
 
 #endif

@@ -250,7 +250,8 @@ static tt_status node_differentiate(training_state *training, uint32_t of)
     if (has_upstream) {
         const tt_node gradient = {.kind = TT_NODE_COMPUTE,
                                   .phase = TT_PHASE_BACKWARD,
-                                  .time_us = node->time_us,
+                                  .time_us =
+                                      node->backward_us > 0 ? node->backward_us : node->time_us,
                                   .tensor = TT_GRAPH_NONE};
         uint32_t index;
         TT_TRY(node_add(training->graph, "backward/", node->name, gradient, &index));

@@ -234,6 +234,35 @@ static void test_a_learner_gives_every_place_once(void **state)
     assert_memory_equal(expected, places, sizeof(places));
 }
 
+static void test_the_gradient_of_inputs_may_take_its_own_time(void **state)
+{
+    (void)state;
+    tt_text why = {0};
+    tt_graph *forward = new_graph();
+    const uint32_t weights = add_recv(forward, "weights", 4);
+    const uint32_t first = add_compute(forward, "first", 3);
+    const uint32_t product =
+        add_node(forward, (tt_node){.name = "product", .time_us = 5, .backward_us = 11});
+    const uint32_t last = add_compute(forward, "last", 7);
+    add_edge(forward, weights, first);
+    add_edge(forward, first, product);
+    add_edge(forward, product, last);
+    seal(forward);
+    tt_graph *graph;
+    assert_int_equal(TT_OK, tt_graph_differentiate(forward, &why, &graph));
+    const uint32_t backward = tt_graph_find_node(graph, "backward/product");
+    assert_near(11, tt_graph_node(graph, backward)->time_us);
+    tt_graph_stats stats;
+    assert_int_equal(TT_OK, tt_graph_measure(graph, &stats));
+    assert_near(2 * 3 + 5 + 11 + 2 * 7, stats.compute_us);
+    tt_graph_scale(graph, 0.5);
+    assert_int_equal(TT_OK, tt_graph_measure(graph, &stats));
+    assert_near(18, stats.compute_us);
+    assert_near(7.5, stats.forward_us);
+    tt_graph_destroy(graph);
+    tt_graph_destroy(forward);
+}
+
 /* ---- networks ----------------------------------------------------------------------------------
  */
 
@@ -510,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_tac_puts_the_short_transfer_with_long_work_first),
         cmocka_unit_test(test_tic_of_a_chain_is_forward_order),
         cmocka_unit_test(test_a_learner_gives_every_place_once),
+        cmocka_unit_test(test_the_gradient_of_inputs_may_take_its_own_time),
         cmocka_unit_test(test_networks_have_their_published_parameters),
         cmocka_unit_test(test_every_gradient_of_a_training_graph_is_sent_once),
         cmocka_unit_test(test_tic_is_near_tac_and_both_beat_random_orders),

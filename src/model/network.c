@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "model/exact/exact.h"
 
 enum {
     BRANCHES_MAX = 8,
@@ -418,6 +419,9 @@ static tt_status network(builder_state *builder)
 tt_status tt_network_build(const tt_network *model, const tt_allocator *allocator, tt_text *why,
                            tt_graph **graph_out)
 {
+    if (model->family != NULL) {
+        return tt_exact_build(model, allocator, why, graph_out);
+    }
     builder_state builder = {.model = model, .next = model->layers, .why = why};
     TT_TRY(tt_graph_create(allocator, &builder.graph));
     const tt_status status = network(&builder);
@@ -426,5 +430,47 @@ tt_status tt_network_build(const tt_network *model, const tt_allocator *allocato
         return status;
     }
     *graph_out = builder.graph;
+    return TT_OK;
+}
+
+/* Times of the step and of its forward pass keep their ratio, whatever the rate. */
+static tt_status rate_apply(const tt_network_config *config, uint32_t batch,
+                            const tt_graph *training, tt_graph *graph, tt_text *why)
+{
+    const double step_us = 1e6 * batch / config->samples_per_s;
+    tt_graph_stats stats;
+    if (!(step_us <= TT_WORKLOAD_US_MAX)) {
+        tt_text_add(why, "a step of %u samples at %g samples/s: a step has at most %g us", batch,
+                    config->samples_per_s, TT_WORKLOAD_US_MAX);
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    TT_TRY(tt_graph_measure(training, &stats));
+    tt_graph_scale(graph, step_us / stats.compute_us);
+    return TT_OK;
+}
+
+tt_status tt_network_load(const tt_network *network, const tt_network_config *config,
+                          const tt_allocator *allocator, tt_text *why, tt_graph **graph_out)
+{
+    tt_network sized = *network;
+    sized.batch = config->batch != 0 ? config->batch : network->batch;
+    tt_graph *forward;
+    tt_graph *training;
+    TT_TRY(tt_network_build(&sized, allocator, why, &forward));
+    tt_status status = tt_graph_differentiate(forward, why, &training);
+    if (status != TT_OK) {
+        tt_graph_destroy(forward);
+        return status;
+    }
+    tt_graph *chosen = config->is_forward ? forward : training;
+    if (config->samples_per_s > 0) {
+        status = rate_apply(config, sized.batch, training, chosen, why);
+    }
+    tt_graph_destroy(config->is_forward ? training : forward);
+    if (status != TT_OK) {
+        tt_graph_destroy(chosen);
+        return status;
+    }
+    *graph_out = chosen;
     return TT_OK;
 }

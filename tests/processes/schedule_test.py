@@ -35,7 +35,7 @@ def job(order, *verbs, **variables):
 
 def policies():
     text = schedule("--list").stdout
-    return re.findall(r"^  (\S+)", text.split("networks:")[0], re.M)
+    return re.findall(r"^  (\S+)", text.split("networks")[0], re.M)
 
 
 class Schedule(unittest.TestCase):
@@ -63,6 +63,23 @@ class Schedule(unittest.TestCase):
                 lines = order.read_text().splitlines()
                 self.assertEqual(lines[0], "tutti order 1")
                 self.assertEqual(len({line.split("\t")[1] for line in lines[1:]}), 116)
+
+    def test_exact_networks_have_the_rate_that_is_given(self):
+        result = schedule("-g", "resnet50", "--batch", 256, "--samples-per-s", 1200)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("161 tensors, 97.49 MiB", result.stdout)
+        self.assertIn("% of 213.33 ms of computation", result.stdout)
+        self.assertRegex(schedule("--list").stdout, r"\n  bert-large +398 tensors, 1282.60 MiB, "
+                                                    r"batch 32 x 128 tokens\n")
+
+    def test_the_order_of_an_exact_network_has_the_names_of_the_framework(self):
+        order = self.folder / "order"
+        result = schedule("-g", "gpt2", "-o", order)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        names = [line.split("\t")[1] for line in order.read_text().splitlines()[1:]]
+        self.assertEqual(len(names), 148)
+        self.assertEqual(names[0], "transformer.wte.weight")
+        self.assertEqual(names[-1], "transformer.ln_f.bias")
 
     def test_the_figures_of_a_graph_are_printed(self):
         self.assertRegex(schedule("-g", "inception-v1").stdout,
@@ -153,6 +170,10 @@ class Schedule(unittest.TestCase):
                 (["-g", cyclic], 1, "cycle"), (["-g", "missing.tsv"], 1, "cannot open"),
                 (["-g", "vgg16", "-p", "dear", "--form", "server"], 1, "made for all-reduce"),
                 (["-g", "vgg16", "--mbit", "0"], 2, "between"),
+                (["-g", "resnet-50"], 1, "did you mean resnet50"),
+                (["-g", "resnet50", "--samples-per-s", "0"], 2, "greater than 0"),
+                (["-g", "resnet50", "--samples-per-s", "1e-300"], 1, "at most 1e+15 us"),
+                (["-g", "missing.tsv", "--batch", "8"], 2, "a file has its own times"),
                 (["-g", "vgg16", "--chunk", "1"], 1, "use larger ones"),
                 (["-g", "vgg16", "--edges", self.folder / "e"], 2, "needs --ops")):
             with self.subTest(arguments=arguments):

@@ -9,7 +9,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("TEST_SOURCE", pathlib.Path(__file__).parents[2])).resolve()
 BENCH = SOURCE / "bench"
 TOPICS = sorted(path.name for path in BENCH.iterdir()
-                if path.is_dir() and path.name not in ("common", "__pycache__"))
+                if path.is_dir() and path.name not in ("common", "traces", "__pycache__"))
 DRIVERS = sorted(BENCH.glob("*/run"))
 
 

@@ -15,6 +15,8 @@
 #include "model/network.h"
 #include "model/registry.h"
 
+enum { TENSORS_MAX = 250 };
+
 /* A network's training step on a wire. */
 typedef struct test_setting {
     tt_graph *graph;
@@ -149,7 +151,7 @@ static void watch_init(boundary_watch *watch, const tt_timetable *plan, tt_scrat
 {
     const size_t count = plan->transfer_count;
     const double whole_us = tt_workload_compute_us(plan->workload);
-    *watch = (boundary_watch){.plan = plan, .slack_us = 1e-6 * whole_us};
+    *watch = (boundary_watch){.plan = plan, .slack_us = 1e-9 * whole_us};
     watch->ready_us = tt_scratch_take(scratch, count, sizeof(double));
     watch->use_us = tt_scratch_take(scratch, count, sizeof(double));
     watch->end_us = tt_scratch_take(scratch, count, sizeof(double));
@@ -195,6 +197,9 @@ static void test_every_plan_delivers_every_tensor_once_within_its_boundaries(voi
 {
     (void)state;
     for (size_t m = 0; tt_network_at(m) != NULL; m++) {
+        if (tt_network_at(m)->tensor_count > TENSORS_MAX) {
+            continue; /* the boundaries are checked in quadratic time */
+        }
         test_setting setting;
         setting_init(&setting, tt_network_at(m)->name, (tt_wire){.overhead_us = 50});
         set_rho(&setting, 1);
