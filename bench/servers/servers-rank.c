@@ -5,6 +5,8 @@
  *   store POLICY UPDATE       close the store, open another. Answer: 0
  *   sum BYTES COUNT           push_pull alone. Answer: nanoseconds of each, -1 if a value is wrong
  *   allreduce BYTES COUNT     the same by an all-reduce
+ *   rows ROWS LENGTH CHOSEN COUNT
+ *                             push_pull of so many rows of a table; 0: of all of it. Answer: as sum
  *   table FILE                the training step: as bench-schedule-rank reads it
  *   steps store|fifo SERVERS COLD WARM COUNT
  *                             run it, by the store, by priority; or by servers that sum whole
@@ -14,6 +16,7 @@
  *                             reads that break the bound, mean staleness of pushes, oldest push
  * missing
  */
+#include <inttypes.h>
 #include <math.h>
 
 #include "servers_rank.h"
@@ -89,6 +92,52 @@ static void sum_run(servers_rank *self, bool is_stored, uint64_t bytes, int coun
     fprintf(self->line.answers, "\n");
     free(input);
     free(output);
+}
+
+/* Rows lie apart as evenly as they can, and are other ones at each worker. */
+static void rows_run(servers_rank *self, const char *words)
+{
+    uint64_t rows, length, chosen;
+    int count;
+    if (sscanf(words, "rows %" SCNu64 " %" SCNu64 " %" SCNu64 " %d", &rows, &length, &chosen,
+               &count) != 4 ||
+        chosen * self->size > rows) {
+        rank_die(self->context, words);
+    }
+    const uint64_t elements = rows * length;
+    float *values = servers_memory(elements * sizeof(float));
+    uint64_t *numbers = servers_memory(chosen * sizeof(*numbers));
+    char name[32];
+    (void)snprintf(name, sizeof(name), "rows%u", self->serial++);
+    for (uint64_t i = 0; i < chosen; i++) {
+        numbers[i] = i * (rows / chosen) + self->rank;
+    }
+    rank_must(self->context,
+              tutti_store_add_table(self->store, name, NULL, rows, length, TUTTI_F32), "add");
+    for (int i = 0; i < count; i++) {
+        tutti_store_call call = TUTTI_STORE_CALL_INIT;
+        const uint64_t sent = chosen > 0 ? chosen * length : elements;
+        for (uint64_t k = 0; k < sent; k++) {
+            values[k] = (float)(self->rank + 1);
+        }
+        call.verb = TUTTI_STORE_PUSH_PULL;
+        call.name = name;
+        call.input = call.output = values;
+        call.rows = chosen > 0 ? numbers : NULL;
+        call.row_count = chosen;
+        servers_meet(self);
+        const int64_t begin_ns = bench_now_ns();
+        servers_finish(self, servers_start(self, call), "rows");
+        const long long took_ns = (long long)(bench_now_ns() - begin_ns);
+        bool is_good = chosen > 0 || is_right(self, values, sent);
+        for (uint64_t k = 0; k < sent && chosen > 0 && is_good; k++) {
+            is_good = values[k] == (float)(self->rank + 1); /* nobody else has chosen it */
+        }
+        fprintf(self->line.answers, "%lld ", is_good ? took_ns : -1);
+    }
+    fprintf(self->line.answers, "\n");
+    free(values);
+    free(numbers);
 }
 
 /* ---- training steps ---- */
@@ -459,6 +508,8 @@ static void obey(servers_rank *self, step_table *table, char *line)
         sum_run(self, true, bytes, count);
     } else if (sscanf(line, "allreduce %llu %d", &bytes, &count) == 2) {
         sum_run(self, false, bytes, count);
+    } else if (strncmp(line, "rows ", 5) == 0) {
+        rows_run(self, line);
     } else if (sscanf(line, "table %511s", one) == 1) {
         table_read(self, table, one);
     } else if (strncmp(line, "steps ", 6) == 0) {

@@ -62,10 +62,25 @@
  *
  * Codecs: config.codec = "int8" sends what is pushed in fewer bytes, and with update sum the
  * answer, too: once per sum, so all workers get the same bits. Other answers are the model, and are
- * sent as they are. Tensors up to 64 KiB or of another type than f32 are sent as they are. With
- * error feedback (ef=on) a worker keeps what its codes lack for its next push, and a whole push
- * that did not count in a quorum; an owner keeps what its sums lack. Codecs with scales that ranks
- * share (int8sum, terngrad, majority), ef=21 and lists are refused; `where` has no effect.
+ * sent as they are. Tables, and tensors up to 64 KiB or of another type than f32, are sent as they
+ * are. With error feedback (ef=on) a worker keeps what its codes lack for its next push, and a
+ * whole push that did not count in a quorum; an owner keeps what its sums lack. Codecs with scales
+ * that ranks share (int8sum, terngrad, majority), ef=21 and lists are refused; `where` has no
+ * effect.
+ *
+ * A table (tutti_store_add_table) is a tensor of which chosen rows can be pushed and pulled, such
+ * as the embeddings of a vocabulary of which a batch has some words:
+ *
+ *     tutti_store_add_table(store, "words", first, 100000, 64, TUTTI_F32);
+ *     const uint64_t rows[] = {7, 19, 4021};                     (ascending, each once)
+ *     tutti_store_pull_rows(store, "words", rows, 3, values);    (values: 3 x 64, row after row)
+ *     tutti_store_push_rows(store, "words", rows, 3, gradients);
+ *
+ * A push of rows is that of the whole table with zeros in all other rows, to the bit, under every
+ * policy and update. So momentum and adam move other rows, too, as they do for a gradient of zero,
+ * and decay shrinks them. Bytes on links are those of the chosen rows and 8 for the number of each;
+ * owners still add and update whole parts. Whole tables can be pushed and pulled as well. They are
+ * never coded, and take no dc; for tau a pull of rows is a read of the parts they are in.
  *
  * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
  * of different age. A worker that has left or died counts no more, except under bulk: there a death
@@ -174,6 +189,13 @@ TUTTI_API tutti_status tutti_store_close(tutti_store *store);
 TUTTI_API tutti_status tutti_store_add(tutti_store *store, const char *name, const void *first,
                                        size_t count, tutti_dtype dtype);
 
+/* As tutti_store_add of rows x row_elements elements, row after row; besides, rows of it can be
+ * chosen. A row has 2 bytes to 256 KiB. Ranks that differ in row_elements fail it on all of them.
+ * Owners keep 8 bytes for each row and worker besides. Refused if the update has dc. */
+TUTTI_API tutti_status tutti_store_add_table(tutti_store *store, const char *name,
+                                             const void *first, size_t rows, size_t row_elements,
+                                             tutti_dtype dtype);
+
 /* Returns when all owners have applied it; under bulk that is when all workers have pushed. Refused
  * under a quorum. */
 TUTTI_API tutti_status tutti_store_push(tutti_store *store, const char *name, const void *values);
@@ -181,6 +203,16 @@ TUTTI_API tutti_status tutti_store_pull(tutti_store *store, const char *name, vo
 /* Both in one round trip: the value with this push in it. `result` may be `values`. */
 TUTTI_API tutti_status tutti_store_push_pull(tutti_store *store, const char *name,
                                              const void *values, void *result);
+/* The same of chosen rows of a table. `rows` has the numbers of `count` rows, ascending, each once;
+ * `values` has these rows one behind the other. Both stay in place until the call is over. With
+ * count 0 a push is one of zeros, and counts as such for its iteration; `rows` and `values` may be
+ * NULL then. Refused: a tensor that is no table, rows that do not ascend, and a row beyond the
+ * table. A push of rows is refused under a quorum like any other; start it. */
+TUTTI_API tutti_status tutti_store_push_rows(tutti_store *store, const char *name,
+                                             const uint64_t *rows, size_t count,
+                                             const void *values);
+TUTTI_API tutti_status tutti_store_pull_rows(tutti_store *store, const char *name,
+                                             const uint64_t *rows, size_t count, void *values);
 /* This worker's iteration is over: returns when its next one may start. Pushes that were started
  * before belong to the iteration. `*clock_out`, unless NULL: how many it has completed. */
 TUTTI_API tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out);
@@ -204,10 +236,10 @@ TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, d
  * `path`, and the others wait; a failure is the same on all, and leaves the store as it was.
  *
  * The file says nothing of servers or workers: load it with any number of them, under any policy.
- * Update (but for its options, which are the file's), and the count and type of each tensor must be
- * the same. Tensors that the store lacks are added. After load the clock is that of the file, and
- * servers that are gone own nothing. So a store that has failed because a server died, and all
- * calls on it with TUTTI_ERR_PEER_DOWN, goes on from its last file:
+ * Update (but for its options, which are the file's), and the count, type and rows of each tensor
+ * must be the same. Tensors that the store lacks are added. After load the clock is that of the
+ * file, and servers that are gone own nothing. So a store that has failed because a server died,
+ * and all calls on it with TUTTI_ERR_PEER_DOWN, goes on from its last file:
  *
  *     if (tutti_store_push(store, "w", gradient) == TUTTI_ERR_PEER_DOWN) {
  *         tutti_store_load(store, "last.tutti");     (on all workers)
@@ -271,11 +303,15 @@ typedef struct tutti_store_call {
     int *counted_out;    /* of PUSH, PUSH_PULL, or NULL: 1, or 0 if it was too late for a quorum */
     void (*done)(void *user, tutti_handle *handle, tutti_status status); /* or NULL */
     void *done_user;
+    const uint64_t *rows; /* of a table, as of tutti_store_push_rows; input and output have only
+                           * these. NULL: the whole tensor */
+    size_t row_count;
 } tutti_store_call;
 
-#define TUTTI_STORE_CALL_INIT                                                                   \
-    {                                                                                           \
-        sizeof(tutti_store_call), TUTTI_STORE_PUSH, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL \
+#define TUTTI_STORE_CALL_INIT                                                                    \
+    {                                                                                            \
+        sizeof(tutti_store_call), TUTTI_STORE_PUSH, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, \
+            NULL, 0                                                                              \
     }
 
 /* Calls on one tensor are served in the order in which they were started. The handle is as those of

@@ -159,6 +159,74 @@ def test_codecs_and_counts(job):
         job.store("bulk", "sum", codec="int9")
 
 
+def table(rows=1000, width=8, dtype="f4"):
+    return numpy.arange(rows * width, dtype=dtype).reshape(rows, width)
+
+
+def needs_tables():
+    if tutti.store.c.library.tutti_store_add_table is None:
+        pytest.skip("the C library has no tables")
+
+
+@pytest.mark.parametrize("policy", ["bulk", "stale:2", "async", "quorum:1"])
+def test_rows_are_pushed_and_pulled_as_they_are_named(job, policy):
+    needs_tables()
+    named = [7, 3, 999, 3, 0]  # row 3 twice
+    with job.store(policy, "add") as store:
+        store.add("t", table(dtype="i8"), table=True)
+        counted = 0
+        for _ in range(3):
+            push = store.start_push("t", numpy.ones((5, 8), "i8"), rows=named)
+            store.clock()
+            counted += push.wait()
+        total = job.allreduce(numpy.array([counted]))[0]
+        wanted = table(dtype="i8")
+        numpy.add.at(wanted, named, total)
+        for rows in (named, [0, 3, 999], numpy.array([999, 1], "i2"), [], range(1000)):
+            assert (store.pull("t", rows=rows) == wanted[list(rows)]).all()
+        out = numpy.full((2, 8), -1)
+        assert store.pull("t", out, rows=(3, 7)) is out and (out == wanted[[3, 7]]).all()
+        assert store.pull("t", out, rows=(7, 3)) is out and (out == wanted[[7, 3]]).all()
+        assert (store.pull("t") == wanted).all()
+        counts = store.count()
+        assert counts["pushed_bytes"] == 3 * 4 * 8 * 8
+
+
+def test_rows_in_one_round_trip_and_of_other_types(job):
+    needs_tables()
+    with job.store(update="sum") as store:
+        store.add("t", numpy.zeros((6, 2, 2), "f8"), table=True)
+        store.add("c", numpy.zeros((4, 3), "c8"), table=True)
+        store.add("a", array.array("f", [0] * 5), table=True)
+        mine = numpy.full((2, 2, 2), 1.0 + job.rank)
+        out = store.push_pull("t", mine, rows=[5, 1])
+        assert out.shape == (2, 2, 2) and (out == sum(range(1, job.size + 1))).all()
+        assert store.push_pull("t", mine, out=mine, rows=[2, 1]) is mine and (mine == out).all()
+        twice = store.push_pull("c", numpy.full((2, 3), 1 + 1j, "c8"), rows=[1, 1])
+        assert (twice == 2 * job.size * (1 + 1j)).all()
+        room = array.array("f", [0, 0])
+        store.push_pull("a", array.array("f", [1, 2]), room, rows=[3, 0])
+        assert list(room) == [job.size, 2 * job.size]
+        assert store.push_pull("t", numpy.zeros((0, 2, 2)), rows=[]).shape == (0, 2, 2)
+
+
+def test_wrong_rows(job):
+    needs_tables()
+    with job.store("async", "add") as store:
+        store.add("t", table(5, 2), table=True)
+        store.add("w", ramp())
+        values = numpy.ones((1, 2), "f4")
+        for rows, text in (([5], "beyond its 5 rows"), ([-1], "row -1 is negative"),
+                           ([0.5], "whole numbers"), ([[1]], "whole numbers"),
+                           ([1, 2], "2 elements, 2 rows of table 't' have 4")):
+            with pytest.raises(errors.BadArgument, match=text):
+                store.push("t", values, rows=rows)
+        with pytest.raises(errors.BadArgument, match="add it with table=True"):
+            store.push("w", ramp(), rows=[1])
+        with pytest.raises(errors.BadArgument, match="no axis"):
+            store.add("s", numpy.float32(1), table=True)
+
+
 def test_ranks_that_differ(job):
     if job.size == 1:
         pytest.skip("needs two ranks")

@@ -117,7 +117,8 @@ class StoreCall(ctypes.Structure):
                 ("output", ctypes.c_void_p), ("priority", ctypes.c_int),
                 ("clock_out", ctypes.POINTER(ctypes.c_uint64)),
                 ("counted_out", ctypes.POINTER(ctypes.c_int)), ("done", DONE),
-                ("done_user", ctypes.c_void_p)]
+                ("done_user", ctypes.c_void_p), ("rows", ctypes.POINTER(ctypes.c_uint64)),
+                ("row_count", ctypes.c_size_t)]
 
 
 def new_call(collective: int) -> Call:
@@ -218,6 +219,8 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_store_close": (ctypes.c_int, [ctypes.c_void_p]),
     "tutti_store_add": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
                                        ctypes.c_size_t, ctypes.c_int]),
+    "tutti_store_add_table": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
+                                             ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]),
     "tutti_store_start": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(StoreCall),
                                          ctypes.POINTER(ctypes.c_void_p)]),
     "tutti_store_count": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(StoreCounts)]),

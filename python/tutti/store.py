@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, Type, Union
 
 from . import _library as c
 from . import last_words
+from ._rows import Chosen
 from .buffers import Buffer, as_buffer
 from .context import Context, _numpy_dtype
 from .errors import BadArgument, ShutDown, Unsupported
@@ -41,12 +42,26 @@ class StoreHandle(Handle):
 class _Tensor:
     """What add() was given."""
 
-    __slots__ = ("encoded", "shape", "count", "dtype", "width", "numpy_dtype")
+    __slots__ = ("encoded", "shape", "count", "dtype", "width", "numpy_dtype", "row")
 
     def __init__(self, encoded: bytes, first: Buffer) -> None:
         self.encoded, self.shape, self.count = encoded, first.shape, first.count
         self.dtype, self.width = first.dtype, first.width
         self.numpy_dtype: Any = None
+        self.row = 0  # elements of a row; of what is no table 0
+
+
+class _Wish:
+    """What a call shall do: the buffers of C, the chosen rows, and what the caller gets."""
+
+    __slots__ = ("source", "target", "chosen", "priority", "finish")
+
+    def __init__(self, priority: int = 0) -> None:
+        self.source: Optional[Buffer] = None
+        self.target: Optional[Buffer] = None
+        self.chosen: Optional[Chosen] = None
+        self.priority = priority
+        self.finish: Callable[[], Any] = lambda: None
 
 
 class Store:
@@ -64,7 +79,15 @@ class Store:
     "momentum:...", "adam:...". `codec`: "int8" and others, for fewer bytes. docs/servers.md has
     all of them. Arrays are those that collectives take;
     `start_*` forms return a handle at once. `context` None: the job that this process has
-    joined."""
+    joined.
+
+    Of a table, such as an embedding, calls take `rows`, any whole numbers from 0 on:
+
+            store.add("words", embedding, table=True)    # (vocabulary, width)
+            values = store.pull("words", rows=batch)     # (len(batch), width)
+            store.push("words", gradients, rows=batch)
+
+    Rows may have any order. What is pushed to a row that is named twice is added."""
 
     def __init__(self, context: Optional[Context] = None, *, policy: str = "bulk",
                  update: str = "sum", codec: Optional[str] = None) -> None:
@@ -125,17 +148,44 @@ class Store:
 
     # ---- tensors ----
 
-    def add(self, name: str, first: Any) -> None:
+    def add(self, name: str, first: Any, *, table: bool = False) -> None:
         """Add a tensor; every worker calls it, with the same count and type. Rank 0's `first` is
-        its value; with update "sum" its elements are not read."""
+        its value; with update "sum" its elements are not read. `table`: rows of it can be chosen,
+        which are its elements behind the first axis."""
         pointer, buffer, encoded = self._checked(), as_buffer(first), name.encode()
         tensor = _Tensor(encoded, buffer)
+        if table:
+            self._add_table(name, tensor, buffer)
+            return
         if type(buffer.source).__module__ == "numpy":
             tensor.numpy_dtype = _numpy_dtype(buffer)
         status = _function("tutti_store_add")(pointer, encoded, buffer.address, buffer.count,
                                               buffer.dtype)
         self._check(status, name)
         self._tensors[name] = tensor
+
+    def _add_table(self, name: str, tensor: _Tensor, buffer: Buffer) -> None:
+        if not tensor.shape:
+            raise BadArgument(f"'{name}' has no axis, so it is no table; give an array of rows", -4,
+                              self._context.rank, name)
+        tensor.row = tensor.width
+        for extent in tensor.shape[1:]:
+            tensor.row *= extent
+        if type(buffer.source).__module__ == "numpy":
+            tensor.numpy_dtype = _numpy_dtype(buffer)
+        status = _function("tutti_store_add_table")(self._checked(), tensor.encoded, buffer.address,
+                                                    tensor.shape[0], tensor.row, buffer.dtype)
+        self._check(status, name)
+        self._tensors[name] = tensor
+
+    def _chosen(self, name: str, rows: Any) -> Optional[Chosen]:
+        tensor = self._tensor(name)
+        if rows is None:
+            return None
+        if tensor.row == 0:
+            raise BadArgument(f"'{name}' is no table, so rows of it cannot be chosen; add it with "
+                              "table=True", -4, self._context.rank, name)
+        return Chosen(rows, tensor.row)
 
     def _tensor(self, name: str) -> _Tensor:
         try:
@@ -144,18 +194,24 @@ class Store:
             raise BadArgument(f"tensor '{name}' was not added to this store; call add() first",
                               -4, self._context.rank, name) from None
 
-    def _matching(self, name: str, array: Any, what: str) -> Buffer:
+    def _matching(self, name: str, array: Any, what: str, chosen: Optional[Chosen]) -> Buffer:
         tensor, buffer = self._tensor(name), as_buffer(array)
         if (buffer.dtype, buffer.width) != (tensor.dtype, tensor.width):
             raise BadArgument(f"{what} has another type than tensor '{name}' of the store", -4,
                               self._context.rank, name)
-        if buffer.count != tensor.count:
+        if chosen is not None:
+            if buffer.count != chosen.count * tensor.row:
+                raise BadArgument(f"{what} has {buffer.count // tensor.width} elements, "
+                                  f"{chosen.count} rows of table '{name}' have "
+                                  f"{chosen.count * tensor.row // tensor.width}", -4,
+                                  self._context.rank, name)
+        elif buffer.count != tensor.count:
             raise BadArgument(f"{what} has {buffer.count // tensor.width} elements, tensor "
                               f"'{name}' of the store has {tensor.count // tensor.width}", -4,
                               self._context.rank, name)
         return buffer
 
-    def _output(self, name: str, out: Any) -> Tuple[Buffer, Any]:
+    def _output(self, name: str, out: Any, chosen: Optional[Chosen]) -> Tuple[Buffer, Any]:
         tensor = self._tensor(name)
         if out is None:
             if tensor.numpy_dtype is None:
@@ -163,18 +219,35 @@ class Store:
                                   "arrays get a new output", -4, self._context.rank, name)
             import numpy
 
-            out = numpy.empty(tensor.shape, tensor.numpy_dtype)
-        buffer = self._matching(name, out, "out")
+            shape = tensor.shape if chosen is None else (chosen.count, *tensor.shape[1:])
+            out = numpy.empty(shape, tensor.numpy_dtype)
+        buffer = self._matching(name, out, "out", chosen)
         if not buffer.is_writable:
             raise BadArgument("out is read-only", -4, self._context.rank, name)
         return buffer, out
 
     # ---- calls ----
 
-    def _start(self, verb: int, name: Optional[str], source: Optional[Buffer],
-               target: Optional[Buffer], options: Tuple[int, Any]) -> StoreHandle:
-        """`options`: the priority; the result, or None for what the call itself returns."""
-        pointer, (priority, result) = self._checked(), options
+    def _wish_push(self, wish: _Wish, name: str, values: Any) -> None:
+        source = self._matching(name, values, "the array", wish.chosen)
+        merged = None if wish.chosen is None else wish.chosen.merged(source)
+        wish.source = source if merged is None else as_buffer(merged)
+
+    def _wish_pull(self, wish: _Wish, name: str, out: Any) -> None:
+        chosen = wish.chosen
+        target, result = self._output(name, out, chosen)
+        room = None if chosen is None else chosen.room(target)
+        wish.target = target if room is None else as_buffer(room)
+
+        def finish() -> Any:
+            if chosen is not None and room is not None:
+                chosen.spread(room, target)
+            return result
+
+        wish.finish = finish
+
+    def _start(self, verb: int, name: Optional[str], wish: _Wish) -> StoreHandle:
+        pointer, priority = self._checked(), wish.priority
         self._context.check_free(None, 0)
         if not -32768 <= priority <= 32767:
             raise BadArgument(f"priority {priority} is out of range; use -32768 to 32767", -4,
@@ -183,8 +256,10 @@ class Store:
         call = c.StoreCall()
         call.struct_bytes, call.verb, call.priority = ctypes.sizeof(call), verb, priority
         call.name = None if name is None else self._tensor(name).encoded
-        call.input = None if source is None else source.address
-        call.output = None if target is None else target.address
+        call.input = None if wish.source is None else wish.source.address
+        call.output = None if wish.target is None else wish.target.address
+        if wish.chosen is not None:
+            call.rows, call.row_count = wish.chosen.address, len(wish.chosen.numbers)
         if verb == c.STORE_CLOCK:
             call.clock_out = ctypes.pointer(clock)
         elif verb != c.STORE_PULL:
@@ -194,38 +269,48 @@ class Store:
             if verb == c.STORE_CLOCK:
                 self._completed = max(self._completed, clock.value)
                 return clock.value
-            return bool(counted.value) if verb == c.STORE_PUSH else result
+            return bool(counted.value) if verb == c.STORE_PUSH else wish.finish()
 
         slot = ctypes.c_void_p()
         self._check(_function("tutti_store_start")(pointer, ctypes.byref(call),
                                                    ctypes.byref(slot)), name)
-        handle = StoreHandle(self._context, slot.value, (source, target, counted, clock), finish,
+        handle = StoreHandle(self._context, slot.value, (wish, counted, clock), finish,
                              (name, counted))
         self._running.add(handle)
         return handle
 
-    def start_push(self, name: str, values: Any, *, priority: int = 0) -> StoreHandle:
+    def _wish(self, name: str, rows: Any, priority: int) -> _Wish:
+        wish = _Wish(priority)
+        wish.chosen = self._chosen(name, rows)
+        return wish
+
+    def start_push(self, name: str, values: Any, *, rows: Any = None, priority: int = 0
+                   ) -> StoreHandle:
         """Start a push of this worker's present iteration. Its result is True, or False if it was
         too late for a quorum. Larger priorities go first."""
-        source = self._matching(name, values, "the array")
-        return self._start(c.STORE_PUSH, name, source, None, (priority, None))
+        wish = self._wish(name, rows, priority)
+        self._wish_push(wish, name, values)
+        return self._start(c.STORE_PUSH, name, wish)
 
-    def start_pull(self, name: str, out: Any = None, *, priority: int = 0) -> StoreHandle:
+    def start_pull(self, name: str, out: Any = None, *, rows: Any = None, priority: int = 0
+                   ) -> StoreHandle:
         """Start a pull; its result is `out`, or a new NumPy array."""
-        target, out = self._output(name, out)
-        return self._start(c.STORE_PULL, name, None, target, (priority, out))
+        wish = self._wish(name, rows, priority)
+        self._wish_pull(wish, name, out)
+        return self._start(c.STORE_PULL, name, wish)
 
-    def start_push_pull(self, name: str, values: Any, out: Any = None, *, priority: int = 0
-                        ) -> StoreHandle:
+    def start_push_pull(self, name: str, values: Any, out: Any = None, *, rows: Any = None,
+                        priority: int = 0) -> StoreHandle:
         """Start a push whose answer is the value with the push in it; its result is `out`, which
         may be `values`, or a new NumPy array."""
-        source = self._matching(name, values, "the array")
-        target, out = self._output(name, out)
-        return self._start(c.STORE_PUSH_PULL, name, source, target, (priority, out))
+        wish = self._wish(name, rows, priority)
+        self._wish_push(wish, name, values)
+        self._wish_pull(wish, name, out)
+        return self._start(c.STORE_PUSH_PULL, name, wish)
 
     def start_clock(self) -> StoreHandle:
         """Start the end of this worker's iteration; its result is how many it has completed."""
-        return self._start(c.STORE_CLOCK, None, None, None, (0, None))
+        return self._start(c.STORE_CLOCK, None, _Wish())
 
     def _refuse_under_quorum(self, name: str, what: str) -> None:
         if self.policy.startswith("quorum:"):
@@ -233,20 +318,21 @@ class Store:
                               f"would wait forever; call start_{what}, then clock, then wait for "
                               "it", -4, self._context.rank, name)
 
-    def push(self, name: str, values: Any, *, priority: int = 0) -> None:
+    def push(self, name: str, values: Any, *, rows: Any = None, priority: int = 0) -> None:
         """Returns when all owners have applied it; under bulk that is when all workers have
         pushed. Refused under a quorum."""
         self._refuse_under_quorum(name, "push")
-        self.start_push(name, values, priority=priority).wait()
+        self.start_push(name, values, rows=rows, priority=priority).wait()
 
-    def pull(self, name: str, out: Any = None, *, priority: int = 0) -> Any:
+    def pull(self, name: str, out: Any = None, *, rows: Any = None, priority: int = 0) -> Any:
         """The value, in `out` or in a new NumPy array."""
-        return self.start_pull(name, out, priority=priority).wait()
+        return self.start_pull(name, out, rows=rows, priority=priority).wait()
 
-    def push_pull(self, name: str, values: Any, out: Any = None, *, priority: int = 0) -> Any:
+    def push_pull(self, name: str, values: Any, out: Any = None, *, rows: Any = None,
+                  priority: int = 0) -> Any:
         """The value with this push in it, in one round trip. Refused under a quorum."""
         self._refuse_under_quorum(name, "push_pull")
-        return self.start_push_pull(name, values, out, priority=priority).wait()
+        return self.start_push_pull(name, values, out, rows=rows, priority=priority).wait()
 
     def clock(self) -> int:
         """This worker's iteration is over; returns when its next one may start. The result is how

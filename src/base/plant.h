@@ -85,6 +85,8 @@
     X(PUSH_WITH_A_LATER_OPTION)    \
     X(UNCOUNTED_PUSH_LOST)         \
     X(PUSH_SUMMED_AGAIN)           \
+    X(PUSH_ROWS_NOT_ZEROED)        \
+    X(PUSH_WITH_OTHER_ROWS)        \
     X(RELAY_COUNTS_JOINED)         \
     X(RELAY_ANSWERS_EARLY)         \
     X(RELAY_HOLDS_IN_SILENCE)      \

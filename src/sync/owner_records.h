@@ -35,6 +35,17 @@ typedef enum tt_slot_phase {
     TT_SLOT_SUMMED, /* being added */
 } tt_slot_phase;
 
+/* Of a push of rows: their numbers, or their values. */
+typedef enum tt_half {
+    TT_HALF_NONE,
+    TT_HALF_ARRIVING,
+    TT_HALF_HERE,
+} tt_half;
+
+/* What an answer is sent from: two versions of the value, or rows that were gathered in the slot.
+ */
+enum { TT_VERSION_ROWS = 2, TT_VERSION_COUNT };
+
 /* What an owner has of one worker, of one part. */
 typedef struct tt_slot {
     tt_owner_part *part;
@@ -44,7 +55,7 @@ typedef struct tt_slot {
     bool owes_value;      /* with the value */
     bool is_uncounted;    /* consumed, but not applied: it was too late */
     bool is_pulled;       /* a pull waits, in store->pulls */
-    bool is_lent[2];      /* a send has this version */
+    bool is_lent[3];      /* a send has this version */
     bool is_declared;     /* of a part that is adopted: ADOPT has arrived */
     uint64_t pushes;      /* of this worker that have arrived */
     uint64_t consumed;    /* of them */
@@ -60,8 +71,12 @@ typedef struct tt_slot {
     uint32_t plane;       /* this one, */
     uint64_t plane_asked; /* by this request */
     tt_list_node pull;
-    uint32_t ranks; /* of named sums: workers in the push, */
-    uint64_t held;  /* and sums that workers behind this relay have pushed to, as of HELD */
+    bool is_rows;    /* the push in it, or the last one, is of rows (rows/rows.h) */
+    bool pulls_rows; /* so is the pull that waits */
+    tt_half numbers, values;
+    uint32_t row_count, value_rows; /* of either */
+    uint32_t ranks;                 /* of named sums: workers in the push, */
+    uint64_t held; /* and sums that workers behind this relay have pushed to, as of HELD */
 } tt_slot;
 
 struct tt_owner_part {
@@ -76,13 +91,14 @@ struct tt_owner_part {
     uint8_t *values[2]; /* versions */
     uint8_t *reads;     /* [workers] what each has read last; NULL unless the update has dc */
     float *states[TT_UPDATE_STATES_MAX];
-    float *residual; /* of coded answers, or NULL */
+    float *residual;       /* of coded answers, or NULL */
+    uint64_t *row_numbers; /* of a table, else NULL: [workers] of all rows of the part */
     uint8_t current;
     bool is_valid;          /* it has a value */
     bool is_first_arriving; /* the first value is */
     bool is_summing;
     bool is_adopting;        /* not every worker has declared what it has of it */
-    uint32_t lent[2];        /* sends per version */
+    uint32_t lent[3];        /* sends per version */
     uint32_t full;           /* slots that are FULL */
     uint32_t chosen;         /* slots that are CHOSEN */
     uint32_t sum_sources;    /* of the sum that is being computed */

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/plant.h"
+#include "sync/rows/rows.h"
 #include "sync/sync_internal.h"
 
 /* Index of the first one that is not below `number`. */
@@ -51,7 +52,8 @@ static tt_status find_place(tt_sync *sync, const tt_owner_key *key, uint32_t num
                             tt_split_part *place_out)
 {
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
-    const uint32_t all = tt_split_cut(&key->store->split, key->id, bytes, NULL, 0);
+    const tt_split split = tt_rows_split(&key->store->split, &key->claim);
+    const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     if (number >= all) {
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -60,7 +62,7 @@ static tt_status find_place(tt_sync *sync, const tt_owner_key *key, uint32_t num
     if (places == NULL) {
         return TT_ERR_NO_MEMORY;
     }
-    (void)tt_split_cut(&key->store->split, key->id, bytes, places, number + 1);
+    (void)tt_split_cut(&split, key->id, bytes, places, number + 1);
     *place_out = places[number];
     tt_platform_release(sync->platform, places, place_bytes);
     return place_out->owner != key->store->self ? TT_OK : TT_ERR_BAD_ARGUMENT;

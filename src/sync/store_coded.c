@@ -49,9 +49,10 @@ tt_status tt_coded_parse(const char *text, tt_codec_spec *spec_out, tt_text *why
     return TT_OK;
 }
 
-bool tt_coded_applies(const tt_codec_spec *spec, tt_dtype dtype, uint64_t count)
+bool tt_coded_applies(const tt_codec_spec *spec, const tt_sync_claim *claim)
 {
-    return spec->codec != NULL && dtype == TT_F32 && count > CODED_PLAIN_BYTES / sizeof(float);
+    return spec->codec != NULL && claim->dtype == TT_F32 && claim->row_elements == 0 &&
+           claim->count > CODED_PLAIN_BYTES / sizeof(float);
 }
 
 tt_split tt_coded_split(const tt_split *whole, const tt_codec_spec *spec, bool is_coded)

@@ -3,10 +3,10 @@
  * store_coded.h - codecs of a store: what workers push, and sums that owners answer, in fewer
  * bytes.
  *
- * A tensor of f32 above CODED_PLAIN_BYTES is coded. A worker encodes each part before it sends it;
- * the owner decodes and adds in the order of workers. The answer is coded where the value is the
- * sum of an iteration (update sum), once for all workers; else it is the model, and stays as it is:
- * coding it would round the weights at every read.
+ * A tensor of f32 above CODED_PLAIN_BYTES is coded, unless it is a table. A worker encodes each
+ * part before it sends it; the owner decodes and adds in the order of workers. The answer is coded
+ * where the value is the sum of an iteration (update sum), once for all workers; else it is the
+ * model, and stays as it is: coding it would round the weights at every read.
  *
  *  (1) Parts begin at multiples of the codec's block, and draws depend on worker, tensor, push and
  *      element. So bits do not depend on the number of owners.
@@ -34,7 +34,7 @@ enum { CODED_PLAIN_BYTES = 64 * 1024 };
  * codec and the cure. */
 tt_status tt_coded_parse(const char *text, tt_codec_spec *spec_out, tt_text *why);
 /* Is such a tensor coded? */
-bool tt_coded_applies(const tt_codec_spec *spec, tt_dtype dtype, uint64_t count);
+bool tt_coded_applies(const tt_codec_spec *spec, const tt_sync_claim *claim);
 /* The split of a tensor: its parts begin at multiples of the block. */
 tt_split tt_coded_split(const tt_split *whole, const tt_codec_spec *spec, bool is_coded);
 

@@ -257,11 +257,13 @@ static void test_short_tensors_and_other_types_are_plain(void **state)
     tt_text why = {0};
     (void)state;
     assert_int_equal(tt_coded_parse("int8", &spec, &why), TT_OK);
-    assert_true(tt_coded_applies(&spec, TT_F32, 16385));
-    assert_false(tt_coded_applies(&spec, TT_F32, 16384));
-    assert_false(tt_coded_applies(&spec, TT_F64, 1 << 20));
-    assert_false(tt_coded_applies(&spec, TT_F16, 1 << 20));
-    assert_false(tt_coded_applies(&none, TT_F32, 1 << 20));
+    assert_true(tt_coded_applies(&spec, &(tt_sync_claim){.dtype = TT_F32, .count = 16385}));
+    assert_false(tt_coded_applies(&spec, &(tt_sync_claim){.dtype = TT_F32, .count = 16384}));
+    assert_false(tt_coded_applies(&spec, &(tt_sync_claim){.dtype = TT_F64, .count = 1 << 20}));
+    assert_false(tt_coded_applies(&spec, &(tt_sync_claim){.dtype = TT_F16, .count = 1 << 20}));
+    assert_false(tt_coded_applies(
+        &spec, &(tt_sync_claim){.dtype = TT_F32, .count = 1 << 20, .row_elements = 4}));
+    assert_false(tt_coded_applies(&none, &(tt_sync_claim){.dtype = TT_F32, .count = 1 << 20}));
 }
 
 /* A sum store that nobody has pushed to answers zeros: its memory as it was allocated. */

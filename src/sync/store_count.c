@@ -105,7 +105,9 @@ void tt_count_owner_out(tt_sync *sync, tt_worker_store *store)
 void tt_count_request(tt_sync *sync, tt_worker_key *key, const tt_sync_request *request)
 {
     tt_sync_counts *tally = &key->store->tally;
-    const uint64_t bytes = key->count * tt_dtype_bytes(key->dtype);
+    const uint64_t elements =
+        request->is_rows ? request->row_count * key->claim.row_elements : key->count;
+    const uint64_t bytes = elements * tt_dtype_bytes(key->dtype);
     const bool pushes = request->verb == TT_STORE_PUSH || request->verb == TT_STORE_PUSH_PULL;
     const bool pulls = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL;
     if (request->lost < 0) {

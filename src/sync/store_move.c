@@ -75,12 +75,7 @@ static void part_withdraw(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_worker_part *part = &key->parts[number];
     const uint32_t peer = tt_split_rank(&key->store->split, part->place.owner);
-    if (part->is_lent) {
-        const uint64_t token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number;
-        sync->platform->ops->recall(sync->platform, peer, token);
-        part->is_lent = false;
-        key->queue.first->lent--;
-    }
+    tt_worker_recall(sync, key, number, peer);
     part->is_arriving = false; /* see gone_frame of sync.c for a peer that still sends */
 }
 

@@ -11,6 +11,7 @@
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
 #include "sync/keep/owners.h"
+#include "sync/rows/rows.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
 #include "sync/sum/sum_relay.h"
@@ -344,6 +345,9 @@ static void tell_claim(tt_text *text, uint32_t worker, const tt_sync_claim *clai
 {
     tt_text_add(text, "rank %u adds %llu elements of %s", worker, (unsigned long long)claim->count,
                 tt_dtype_name((tt_dtype)claim->dtype));
+    if (claim->row_elements > 0) {
+        tt_text_add(text, " in rows of %u", claim->row_elements);
+    }
 }
 
 tt_owner_key *tt_owner_make_key(tt_sync *sync, tt_owner_store *store, uint64_t id,
@@ -395,7 +399,8 @@ bool tt_owner_read_claim(const tt_head *head, const void *payload, tt_sync_claim
     return tt_dtype_is_valid(claim_out->dtype) && tt_redop_is_valid(claim_out->redop) &&
            tt_redop_is_elementwise((tt_redop)claim_out->redop) &&
            tt_redop_allowed((tt_dtype)claim_out->dtype, (tt_redop)claim_out->redop) &&
-           claim_out->count <= TT_SYNC_TENSOR_BYTES_MAX / 8;
+           claim_out->count <= TT_SYNC_TENSOR_BYTES_MAX / 8 && tt_rows_is_claim(claim_out) &&
+           (claim_out->row_elements == 0 || head->set != TT_STORE_SUMS);
 }
 
 static void key_begin(tt_sync *sync, tt_owner_key *key)
@@ -669,6 +674,9 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
     if (head->kind == TT_SYNC_PUSH) {
         return tt_owner_take_push(sync, worker, head, part, payload);
     }
+    if (head->kind == TT_SYNC_ROWS) {
+        return tt_rows_take(sync, worker, head, part, payload);
+    }
     if (head->kind == TT_SYNC_PULL) {
         tt_owner_take_pull(sync, worker, head, part);
         return NULL;
@@ -734,6 +742,7 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
     case TT_SYNC_FIRST:
     case TT_SYNC_PUSH:
     case TT_SYNC_PULL:
+    case TT_SYNC_ROWS:
     case TT_SYNC_ADOPT:
     case TT_SYNC_READ:
     case TT_SYNC_FILL:

@@ -9,7 +9,8 @@
  *
  * Layer:   sync, private.
  * Threads: as sync.h.
- * Memory:  (workers + 2) times a part, and its update's state, from when its tensor is added.
+ * Memory:  (workers + 2) times a part, and its update's state, from when its tensor is added; of a
+ *          table 8 bytes for each row and worker.
  */
 #ifndef TUTTI_SYNC_STORE_OWNER_H
 #define TUTTI_SYNC_STORE_OWNER_H
@@ -69,6 +70,17 @@ void tt_owner_release_adopted(tt_sync *sync, tt_owner_key *key);
  * send its next request at once: callers are done with the slot before. */
 void tt_owner_send_version(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head,
                            uint32_t version);
+/* Take back a version that a send to this worker has, if it does. */
+void tt_owner_recall(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint32_t version);
+/* Where a push of this worker lies. */
+uint8_t *tt_owner_room(const tt_owner_part *part, uint32_t worker);
+/* What the head of a push says; */
+void tt_owner_note_push(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head);
+/* and all of its bytes are in the slot. */
+void tt_owner_push_arrived(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint64_t number);
+/* Not a second copy, nor of a push that was never sent. */
+bool tt_owner_is_new_pull(const tt_slot *slot, const tt_head *head);
+void tt_owner_note_pull(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head);
 tt_head tt_owner_answer_head(const tt_owner_part *part, tt_sync_kind kind, uint64_t asked);
 /* The part has something to do. */
 void tt_owner_due(tt_sync *sync, tt_owner_part *part);

@@ -13,12 +13,15 @@
 #include "base/plant.h"
 #include "kernel/reduce.h"
 #include "sync/keep/keep.h"
+#include "sync/rows/rows.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_owner.h"
 #include "sync/sum/sum_relay.h"
 #include "sync/sync_internal.h"
 
 enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 us */
+
+_Static_assert(sizeof(((tt_slot *)0)->is_lent) == TT_VERSION_COUNT * sizeof(bool), "one each");
 
 /* ---- memory ---- */
 
@@ -39,7 +42,7 @@ static uint32_t room_count(const tt_sync *sync, const tt_owner_part *part)
     return part->key->store->relays != NULL ? tt_relay_rooms(part) : sync->roles.workers;
 }
 
-static uint8_t *room_of(const tt_owner_part *part, uint32_t worker)
+uint8_t *tt_owner_room(const tt_owner_part *part, uint32_t worker)
 {
     const uint32_t at = part->key->store->relays != NULL ? tt_relay_room(part, worker) : worker;
     return part->memory + at * slot_bytes(part);
@@ -63,8 +66,9 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
     const size_t value_bytes = tt_round_up(tt_max_u64(part->answer_bytes, 1), GRAIN);
     const size_t room = state_bytes(part);
     const uint32_t states = update->state_count + (tt_coded_has_residual(key) ? 1 : 0);
-    part->memory_bytes =
-        each * rooms + 2 * value_bytes + (states + (has_reads ? workers : 0)) * room;
+    part->memory_bytes = each * rooms + 2 * value_bytes +
+                         (states + (has_reads ? workers : 0)) * room +
+                         workers * tt_rows_slot_bytes(part);
     TT_TRY(tt_sync_grow(sync, (void ***)&sync->parts, sync->part_count, &sync->part_capacity));
     TT_TRY(tt_heap_reserve(&sync->due, sync->part_count + 1));
     part->memory = tt_platform_allocate(sync->platform, part->memory_bytes);
@@ -87,6 +91,8 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
     part->residual = tt_coded_has_residual(key) ? (float *)(void *)state : NULL;
     state += part->residual != NULL ? room : 0;
     part->reads = has_reads ? state : NULL;
+    state += has_reads ? workers * room : 0;
+    part->row_numbers = tt_rows_slot_bytes(part) > 0 ? (uint64_t *)(void *)state : NULL;
     part->is_valid = update->is_sum;
     part->index =
         tt_sync_free_index((void **)sync->parts, &sync->part_count, &sync->parts_released);
@@ -97,9 +103,9 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
 tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
 {
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
-    key->is_coded =
-        tt_coded_applies(&key->store->codec, (tt_dtype)key->claim.dtype, key->claim.count);
-    const tt_split split = tt_coded_split(&key->store->split, &key->store->codec, key->is_coded);
+    key->is_coded = tt_coded_applies(&key->store->codec, &key->claim);
+    const tt_split whole = tt_rows_split(&key->store->split, &key->claim);
+    const tt_split split = tt_coded_split(&whole, &key->store->codec, key->is_coded);
     const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     tt_split_part *places = tt_platform_allocate(sync->platform, all * sizeof(*places));
     if (places == NULL) {
@@ -128,26 +134,28 @@ tt_status tt_owner_make_parts(tt_sync *sync, tt_owner_key *key)
     return status;
 }
 
-/* Take back the versions that sends to a worker have. */
-static void recall(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+void tt_owner_recall(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint32_t version)
 {
-    for (uint32_t version = 0; version < 2; version++) {
-        tt_slot *slot = &part->slots[worker];
-        if (slot->is_lent[version]) {
-            const uint64_t token = TOKEN_SYNC | TOKEN_ANSWER |
-                                   (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
-                                   (uint64_t)worker << 1 | version;
-            sync->platform->ops->recall(sync->platform, worker, token);
-            slot->is_lent[version] = false;
-            part->lent[version]--;
-        }
+    tt_slot *slot = &part->slots[worker];
+    if (slot->is_lent[version]) {
+        sync->platform->ops->recall(sync->platform, worker,
+                                    tt_answer_token(part->index, worker, version));
+        slot->is_lent[version] = false;
+        part->lent[version]--;
+    }
+}
+
+static void recall_all(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+{
+    for (uint32_t version = 0; version < TT_VERSION_COUNT; version++) {
+        tt_owner_recall(sync, part, worker, version);
     }
 }
 
 static void forget_pull(tt_slot *slot)
 {
     if (slot->is_pulled) {
-        slot->is_pulled = false;
+        slot->is_pulled = slot->pulls_rows = false;
         tt_list_remove(&slot->pull);
     }
 }
@@ -170,7 +178,7 @@ void tt_owner_part_release(tt_sync *sync, tt_owner_part *part)
     }
     tt_relay_withdraw(sync, part);
     for (uint32_t worker = 0; worker < workers; worker++) {
-        recall(sync, part, worker);
+        recall_all(sync, part, worker);
         forget_pull(&part->slots[worker]);
         forget_arrival(sync, part, worker);
     }
@@ -240,23 +248,25 @@ static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     tt_owner_consumed(sync, part->key->store, worker);
 }
 
-static void slot_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
+void tt_owner_note_push(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
 {
     tt_slot *slot = &part->slots[worker];
-    if (!tt_coded_is_sound(part, room_of(part, worker))) {
-        tt_owner_bad_push(sync, part->key, worker);
-        return;
-    }
-    slot->phase = TT_SLOT_FULL;
-    slot->pushes = head->argument;
     const bool is_host = (head->flags & TT_SYNC_FLAG_HOST) != 0;
     slot->clock = is_host ? 0 : head->round;
     slot->ranks = is_host ? head->round : 1;
     slot->asked = head->descriptor;
     slot->is_answered = (head->flags & TT_SYNC_FLAG_ANSWER) != 0;
     slot->is_uncounted = false;
-    part->full++;
     set_urgency(sync, part, head);
+}
+
+void tt_owner_push_arrived(tt_sync *sync, tt_owner_part *part, uint32_t worker, uint64_t number)
+{
+    tt_slot *slot = &part->slots[worker];
+    TT_ASSERT(slot->phase == TT_SLOT_EMPTY || slot->phase == TT_SLOT_ARRIVING);
+    slot->phase = TT_SLOT_FULL;
+    slot->pushes = number;
+    part->full++;
     tt_owner_due(sync, part);
     tt_owner_arrived(sync, part->key->store, worker);
     if (slot->phase == TT_SLOT_FULL && slot->clock < part->key->store->quorum.begun) {
@@ -280,17 +290,32 @@ void tt_owner_choose(tt_sync *sync, tt_owner_part *part, uint32_t worker, bool i
     consume(sync, part, worker);
 }
 
+static void slot_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
+{
+    if (!tt_coded_is_sound(part, tt_owner_room(part, worker))) {
+        tt_owner_bad_push(sync, part->key, worker);
+        return;
+    }
+    tt_owner_note_push(sync, part, worker, head);
+    tt_owner_push_arrived(sync, part, worker, head->argument);
+}
+
 void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part,
                          const void *payload)
 {
     tt_slot *slot = &part->slots[worker];
-    uint8_t *room = room_of(part, worker);
+    if ((head->flags & TT_SYNC_FLAG_ROWS) != 0) {
+        return tt_rows_take_values(sync, worker, head, part, payload);
+    }
+    uint8_t *room = tt_owner_room(part, worker);
     const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
     if (head->payload_bytes != part->push_bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
-        !is_next) {
+        slot->pulls_rows || !is_next) {
         part->key->store->tally.dropped++;
         return NULL; /* a second copy, or not what this worker could send */
     }
+    slot->is_rows = false;
+    tt_owner_recall(sync, part, worker, TT_VERSION_ROWS);
     if (payload == NULL) {
         slot->phase = TT_SLOT_ARRIVING;
         sync->arriving[worker].part = part;
@@ -346,17 +371,33 @@ void tt_owner_payload(tt_sync *sync, uint32_t worker, const tt_head *head, tt_ow
         tt_keep_filled(sync, part, worker, head);
         return;
     }
-    TT_ASSERT(part->slots[worker].phase == TT_SLOT_ARRIVING);
+    TT_ASSERT(head->kind == TT_SYNC_ROWS || part->slots[worker].phase == TT_SLOT_ARRIVING);
+    if (head->kind == TT_SYNC_ROWS || (head->flags & TT_SYNC_FLAG_ROWS) != 0) {
+        tt_rows_payload(sync, worker, head, part);
+        return;
+    }
     slot_filled(sync, part, worker, head);
+}
+
+bool tt_owner_is_new_pull(const tt_slot *slot, const tt_head *head)
+{
+    return !slot->is_pulled && head->descriptor > slot->pull_asked &&
+           head->argument <= slot->pushes;
 }
 
 void tt_owner_take_pull(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part)
 {
-    tt_slot *slot = &part->slots[worker];
-    if (slot->is_pulled || head->argument > slot->pushes) {
+    if (tt_owner_is_new_pull(&part->slots[worker], head)) {
+        tt_owner_note_pull(sync, part, worker, head);
+    } else {
         part->key->store->tally.dropped++;
-        return; /* a second copy, or of a push that was never sent */
     }
+}
+
+void tt_owner_note_pull(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
+{
+    tt_slot *slot = &part->slots[worker];
+    TT_ASSERT(!slot->is_pulled);
     slot->is_pulled = true;
     slot->has_waited = false;
     slot->pull_clock = tt_policy_needs(&part->key->store->policy, head->round);
@@ -459,7 +500,7 @@ static uint32_t gather_sources(tt_sync *sync, const tt_owner_part *part, uint64_
     for (uint32_t i = 0; i < rooms; i++) {
         const uint32_t worker = part->key->store->relays != NULL ? tt_relay_source(part, i) : i;
         if (part->slots[worker].phase == TT_SLOT_SUMMED) {
-            sync->sources[count++] = room_of(part, worker) + at;
+            sync->sources[count++] = tt_owner_room(part, worker) + at;
         }
     }
     return count;
@@ -577,21 +618,23 @@ void tt_owner_send_version(tt_sync *sync, tt_owner_part *part, uint32_t worker, 
                            uint32_t version)
 {
     tt_slot *slot = &part->slots[worker];
+    const bool is_rows = version == TT_VERSION_ROWS;
+    const uint64_t bytes = is_rows ? tt_rows_answer_bytes(slot) : part->answer_bytes;
     TT_ASSERT(!slot->is_lent[version]);
     tt_send send = {.peer = worker,
                     .urgency = part->urgency,
                     .age = part->age,
-                    .token = TOKEN_SYNC | TOKEN_ANSWER |
-                             (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
-                             (uint64_t)worker << 1 | version,
-                    .payload = part->values[version]};
-    if (tt_sync_send(sync, &send, head, (uint32_t)part->answer_bytes) == TT_IN_PROGRESS) {
+                    .token = tt_answer_token(part->index, worker, version),
+                    .payload = is_rows ? tt_owner_room(part, worker) : part->values[version]};
+    if (tt_sync_send(sync, &send, head, (uint32_t)bytes) == TT_IN_PROGRESS) {
         slot->is_lent[version] = true;
         part->lent[version]++;
     }
 }
 
-static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head)
+/* Of rows: those whose numbers are beside the slot. */
+static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head head,
+                       bool is_rows)
 {
     tt_slot *slot = &part->slots[worker];
     slot->read_step = part->step;
@@ -599,14 +642,18 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
     if (part->reads != NULL && part->bytes > 0) {
         memcpy(part->reads + worker * state_bytes(part), part->values[part->current], part->bytes);
     }
-    tt_owner_send_version(sync, part, worker, head, part->current);
+    if (is_rows) {
+        tt_rows_answer(sync, part, worker, head);
+    } else {
+        tt_owner_send_version(sync, part, worker, head, part->current);
+    }
 }
 
 static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];
     const bool has_value = slot->owes_value;
-    if (has_value && is_lent(part, worker)) {
+    if (has_value && !slot->is_rows && is_lent(part, worker)) {
         return;
     }
     tt_head head =
@@ -615,7 +662,7 @@ static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     head.flags |= part->key->store->relays != NULL && !part->is_relay ? TT_SYNC_FLAG_HOST : 0;
     slot->owes = slot->owes_value = false;
     if (has_value) {
-        send_value(sync, part, worker, head);
+        send_value(sync, part, worker, head, slot->is_rows);
     } else {
         tt_sync_signal(sync, worker, head);
     }
@@ -635,11 +682,12 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
         if (slot->owes) {
             answer_push(sync, part, i);
         }
-        if (can_answer_pull(part, slot) && !is_lent(part, i)) {
+        const bool is_rows = slot->pulls_rows;
+        if (can_answer_pull(part, slot) && (is_rows || !is_lent(part, i))) {
             tt_head head = tt_owner_answer_head(part, TT_SYNC_VALUE, slot->pull_asked);
             head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
-            send_value(sync, part, i, head);
+            send_value(sync, part, i, head, is_rows);
         } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
             slot->has_waited = true;
         }
@@ -651,9 +699,10 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
 
 void tt_owner_sent(tt_sync *sync, uint64_t token)
 {
-    const uint64_t index = (token & (TOKEN_TEXT - 1)) >> (TOKEN_WORKER_BITS + 1);
-    const uint32_t worker = (uint32_t)(token >> 1) & ((1U << TOKEN_WORKER_BITS) - 1);
-    const uint32_t version = token & 1;
+    const uint64_t index = (token & (TOKEN_TEXT - 1)) >> (TOKEN_WORKER_BITS + TOKEN_VERSION_BITS);
+    const uint32_t worker =
+        (uint32_t)(token >> TOKEN_VERSION_BITS) & ((1U << TOKEN_WORKER_BITS) - 1);
+    const uint32_t version = token & ((1U << TOKEN_VERSION_BITS) - 1);
     TT_ASSERT(index < sync->part_count && sync->parts[index] != NULL);
     tt_owner_part *part = sync->parts[index];
     if (worker == sync->roles.workers) {
@@ -670,8 +719,9 @@ void tt_owner_sent(tt_sync *sync, uint64_t token)
 void tt_owner_part_worker_out(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];
-    recall(sync, part, worker);
+    recall_all(sync, part, worker);
     forget_pull(slot);
+    tt_rows_worker_out(slot);
     slot->owes = slot->owes_value = slot->is_read = false;
     if (slot->phase == TT_SLOT_ARRIVING) {
         slot->phase = TT_SLOT_EMPTY; /* half a push is none */

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "kernel/hash64.h"
 #include "sync/keep/owners.h"
+#include "sync/rows/rows.h"
 #include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
@@ -116,12 +117,15 @@ tt_worker_key *tt_worker_key_make(tt_sync *sync, tt_worker_store *store,
                            .id = id,
                            .dtype = request->dtype,
                            .count = request->count,
-                           .claim = {.count = request->count, .dtype = (uint8_t)request->dtype}};
+                           .claim = {.count = request->count,
+                                     .dtype = (uint8_t)request->dtype,
+                                     .row_elements = request->row_elements}};
     memcpy(key->name, request->name, strlen(request->name) + 1);
     key->index = tt_sync_free_index((void **)sync->keys, &sync->key_count, &sync->keys_released);
     sync->keys[key->index] = key;
-    key->is_coded = tt_coded_applies(&store->codec, key->dtype, key->count);
-    const tt_split split = tt_coded_split(&store->split, &store->codec, key->is_coded);
+    key->is_coded = tt_coded_applies(&store->codec, &key->claim);
+    const tt_split whole = tt_rows_split(&store->split, &key->claim);
+    const tt_split split = tt_coded_split(&whole, &store->codec, key->is_coded);
     key->part_count = tt_split_cut(&split, id, bytes, NULL, 0);
     const size_t place_bytes = key->part_count * sizeof(*places);
     places = tt_platform_allocate(sync->platform, place_bytes);

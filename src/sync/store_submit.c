@@ -10,6 +10,7 @@
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
 #include "sync/keep/owners.h"
+#include "sync/rows/rows.h"
 #include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
@@ -116,6 +117,8 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
                     request->name, tt_dtype_name(request->dtype), update->name);
     } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
         tt_text_add(&why, "tensor '%s' has too many elements", request->name);
+    } else if (request->row_elements > 0 && tt_rows_check_add(store, request, &why) != TT_OK) {
+        status = TT_ERR_BAD_ARGUMENT;
     } else {
         key = tt_worker_key_make(sync, store, request,
                                  tt_hash64(request->name, strlen(request->name), 0));
@@ -147,6 +150,10 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
         return;
     }
     if (tt_keep_is_about(request) && tt_keep_check(store, request, &why) != TT_OK) {
+        refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
+        return;
+    }
+    if (request->is_rows && tt_rows_check(key, request, &why) != TT_OK) {
         refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
         return;
     }
@@ -234,6 +241,7 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
     tt_worker_store *store = request->verb != TT_STORE_OPEN && request->store < TT_STORES_MAX
                                  ? sync->stores[request->store]
                                  : NULL;
+    TT_ASSERT(!request->is_rows || tt_worker_is_push(request) || request->verb == TT_STORE_PULL);
     sync->pending++;
     request->open = request->lent = 0;
     request->is_first = request->is_uncounted = request->has_waited = false;

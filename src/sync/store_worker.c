@@ -11,6 +11,7 @@
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
 #include "sync/keep/owners.h"
+#include "sync/rows/rows.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_relay.h"
 #include "sync/sum/sum_worker.h"
@@ -100,9 +101,17 @@ void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
     head.flags = request->verb == TT_STORE_PUSH_PULL ? TT_SYNC_FLAG_ANSWER : 0;
     tt_send send = {.peer = tt_worker_peer(sync, key, number),
                     .urgency = request->urgency,
-                    .token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | number};
-    send.payload = has_payload ? (const uint8_t *)request->input + part->place.first : NULL;
-    uint64_t bytes = has_payload ? part->place.bytes : 0;
+                    .token = tt_push_token(key->index, number)};
+    if (request->is_rows) {
+        tt_rows_transmit(sync, key, number, head);
+        if (!has_payload || key->status < 0) {
+            return; /* a pull, which may be over; or the caller has changed its rows meanwhile */
+        }
+        head.flags |= TT_SYNC_FLAG_ROWS;
+    }
+    const tt_rows_span span = tt_rows_span_of(key, number);
+    uint64_t bytes = has_payload ? span.bytes : 0;
+    send.payload = bytes > 0 ? (const uint8_t *)request->input + span.first : NULL;
     if (key->is_coded && tt_worker_is_push(request)) {
         send.payload = part->wire;
         bytes = part->wire_bytes;
@@ -140,11 +149,13 @@ void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key)
     bool was_last = false;
     while (!was_last && key->handed < key->part_count &&
            key->queue.first->lent < store->split.owners) {
-        was_last = ++key->handed == key->part_count;
+        const uint32_t number = key->order[key->handed];
+        key->handed = tt_rows_next(key, key->handed + 1);
+        was_last = key->handed == key->part_count;
         if (was_last && key->is_handing) {
             all_handed(key);
         }
-        send_part(sync, key, key->order[key->handed - 1]); /* the last may end the request */
+        send_part(sync, key, number); /* the last may end the request */
     }
     if (was_last) {
         tt_worker_clocks_step(sync, store);
@@ -154,13 +165,13 @@ void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key)
 static void send_parts(tt_sync *sync, tt_worker_key *key)
 {
     tt_sync_request *request = key->queue.first;
-    request->open = key->part_count;
+    request->open = tt_rows_wanted(key);
     request->since_ns = tt_now(sync->platform);
     if (tt_worker_is_push(request) && key->is_coded) {
         tt_coded_key_queue(sync, key); /* they are sent as they are encoded */
         return;
     }
-    key->handed = 0;
+    key->handed = tt_rows_next(key, 0);
     key->is_handing = tt_worker_is_push(request);
     tt_worker_hand_out(sync, key);
 }
@@ -253,19 +264,29 @@ void tt_worker_settle(tt_sync *sync, tt_worker_key *key)
     settle(sync, key);
 }
 
+void tt_worker_recall(tt_sync *sync, tt_worker_key *key, uint32_t number, uint32_t peer)
+{
+    tt_worker_part *part = &key->parts[number];
+    const uint64_t token = tt_push_token(key->index, number);
+    if (part->is_lent) {
+        sync->platform->ops->recall(sync->platform, peer, token);
+        key->queue.first->lent--;
+    }
+    if (part->is_rows_lent) {
+        sync->platform->ops->recall(sync->platform, peer, token | TOKEN_ROWS);
+        key->queue.first->lent--;
+    }
+    part->is_lent = part->is_rows_lent = false;
+}
+
 /* Take back what sends and arrivals have of the request at the front. */
 static void withdraw(tt_sync *sync, tt_worker_key *key)
 {
-    tt_sync_request *request = key->queue.first;
+    const tt_sync_request *request = key->queue.first;
     for (uint32_t i = 0; i < key->part_count; i++) {
         tt_worker_part *part = &key->parts[i];
         const uint32_t peer = tt_worker_peer(sync, key, i);
-        if (part->is_lent) {
-            const uint64_t token = TOKEN_SYNC | (uint64_t)key->index << TOKEN_PART_BITS | i;
-            sync->platform->ops->recall(sync->platform, peer, token);
-            part->is_lent = false;
-            request->lent--;
-        }
+        tt_worker_recall(sync, key, i, peer);
         if (part->is_arriving) {
             sync->arriving[peer] = (tt_arriving){.part = NULL};
             part->is_arriving = false;
@@ -518,12 +539,15 @@ static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
     const bool is_wanted = request->verb == TT_STORE_PULL || request->verb == TT_STORE_PUSH_PULL ||
                            request->verb == TT_STORE_READ;
     const bool is_coded = tt_coded_has_answers(key);
-    const uint64_t bytes = is_coded ? part->wire_bytes : part->place.bytes;
+    const tt_rows_span span = tt_rows_span_of(key, head->lane);
+    const uint64_t bytes = is_coded ? part->wire_bytes : span.bytes;
     if (!is_wanted || part->is_arriving || head->payload_bytes != bytes) {
         return NULL;
     }
     request->step = tt_max_u64(request->step, head->argument);
-    uint8_t *room = is_coded ? part->answer : (uint8_t *)request->output + part->place.first;
+    uint8_t *room = is_coded    ? part->answer
+                    : bytes > 0 ? (uint8_t *)request->output + span.first
+                                : NULL;
     if (payload == NULL) {
         part->is_arriving = true;
         sync->arriving[tt_worker_peer(sync, key, head->lane)] =
@@ -675,12 +699,15 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
 
 void tt_worker_sent(tt_sync *sync, uint64_t token)
 {
-    const uint64_t index = (token & (TOKEN_TEXT - 1)) >> TOKEN_PART_BITS;
+    const uint64_t index = (token & (TOKEN_ROWS - 1)) >> TOKEN_PART_BITS;
     const uint32_t number = token & ((1U << TOKEN_PART_BITS) - 1);
     TT_ASSERT(index < sync->key_count && sync->keys[index] != NULL);
     tt_worker_key *key = sync->keys[index];
-    TT_ASSERT(number < key->part_count && key->parts[number].is_lent);
-    key->parts[number].is_lent = false;
+    TT_ASSERT(number < key->part_count);
+    tt_worker_part *part = &key->parts[number];
+    bool *is_lent = (token & TOKEN_ROWS) != 0 ? &part->is_rows_lent : &part->is_lent;
+    TT_ASSERT(*is_lent);
+    *is_lent = false;
     key->queue.first->lent--;
     tt_worker_hand_out(sync, key);
     settle(sync, key);

@@ -38,7 +38,8 @@ typedef struct tt_worker_part {
     uint64_t pushes;     /* sent */
     uint64_t asked;      /* requests sent */
     bool is_awaited;     /* by the request at the front of the queue */
-    bool is_lent;        /* a send has the request's input */
+    bool is_lent;        /* a send has the request's input, */
+    bool is_rows_lent;   /* and another one its row numbers */
     bool is_arriving;    /* its value is */
     bool is_moving;      /* its owner is gone; the next one has not adopted it yet */
     bool is_offered;     /* ADOPT was sent to that one */
@@ -161,6 +162,8 @@ void tt_worker_release_all(tt_sync *sync);
 void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number);
 /* The rank with which this one exchanges a part: its owner, or the relay of its host. */
 uint32_t tt_worker_peer(const tt_sync *sync, const tt_worker_key *key, uint32_t number);
+/* Take back what sends to this peer have of the front request's part. */
+void tt_worker_recall(tt_sync *sync, tt_worker_key *key, uint32_t number, uint32_t peer);
 /* The front request has what it wants of a part, or cannot get it. */
 void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number);
 void tt_worker_settle(tt_sync *sync, tt_worker_key *key);

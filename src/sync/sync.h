@@ -88,7 +88,7 @@ typedef enum tt_sync_verb {
     TT_STORE_OPEN,      /* all workers, with the same settings, in the same order of stores */
     TT_STORE_CLOSE,     /* all workers; the store is gone when it succeeds */
     TT_STORE_ADD,       /* all workers; `input` of worker 0 is the first value (update sum: none) */
-    TT_STORE_PUSH,      /* ends when all owners have consumed it */
+    TT_STORE_PUSH,      /* ends when all owners have consumed it; also of chosen rows */
     TT_STORE_PULL,      /* `output` gets the value */
     TT_STORE_PUSH_PULL, /* both: the value with this push in it */
     TT_STORE_CLOCK,     /* an iteration is over; ends when the next one may start */
@@ -135,14 +135,18 @@ typedef struct tt_sync_look {
  * memory, which must stay in place until `finished`. */
 typedef struct tt_sync_request {
     tt_sync_verb verb;
-    uint32_t store;     /* OPEN: set to the number of the new store */
-    const char *policy; /* OPEN */
-    const char *update; /* OPEN */
-    bool is_sums;       /* OPEN: the store of named sums; policy bulk, update sum */
-    const char *codec;  /* OPEN; NULL: none */
-    const char *name;   /* of the tensor */
-    tt_dtype dtype;     /* ADD */
-    uint64_t count;     /* ADD: elements */
+    uint32_t store;        /* OPEN: set to the number of the new store */
+    const char *policy;    /* OPEN */
+    const char *update;    /* OPEN */
+    bool is_sums;          /* OPEN: the store of named sums; policy bulk, update sum */
+    const char *codec;     /* OPEN; NULL: none */
+    const char *name;      /* of the tensor */
+    tt_dtype dtype;        /* ADD */
+    uint64_t count;        /* ADD: elements */
+    uint32_t row_elements; /* ADD: of a table, of which `count` is a multiple; 0: it is none */
+    bool is_rows;          /* PUSH, PULL, PUSH_PULL: only of these rows of a table, ascending: */
+    const uint64_t *rows;  /* the caller's, as input and output, which have them row by row */
+    uint64_t row_count;
     const void *input;
     void *output; /* PUSH_PULL: may be the input */
     int32_t urgency;

@@ -20,11 +20,23 @@
 enum { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO }; /* as base/log.h */
 
 /* Tokens of sends: control's have neither bit. An answer of an owner: index of the part, worker,
- * version. A text: its number. Else a push: index of the tensor, part. */
+ * version. A text: its number. Else a push: index of the tensor, part; or its row numbers. */
 #define TOKEN_SYNC (UINT64_C(1) << 62)
 #define TOKEN_ANSWER (UINT64_C(1) << 61)
 #define TOKEN_TEXT (UINT64_C(1) << 60)
-enum { TOKEN_PART_BITS = 24, TOKEN_WORKER_BITS = 20 };
+#define TOKEN_ROWS (UINT64_C(1) << 59)
+enum { TOKEN_PART_BITS = 24, TOKEN_WORKER_BITS = 20, TOKEN_VERSION_BITS = 2 };
+
+static inline uint64_t tt_answer_token(uint32_t part, uint32_t worker, uint32_t version)
+{
+    return TOKEN_SYNC | TOKEN_ANSWER | (uint64_t)part << (TOKEN_WORKER_BITS + TOKEN_VERSION_BITS) |
+           (uint64_t)worker << TOKEN_VERSION_BITS | version;
+}
+
+static inline uint64_t tt_push_token(uint32_t key, uint32_t part)
+{
+    return TOKEN_SYNC | (uint64_t)key << TOKEN_PART_BITS | part;
+}
 
 /* A long payload that is arriving from a peer: to a part of an owner, or of a worker's tensor. */
 typedef struct tt_arriving {

@@ -37,6 +37,8 @@ typedef enum tt_sync_kind {
                       sums made of the part */
     TT_SYNC_FILL,  /* round: likewise; payload: its values; argument: sums made so far */
     TT_SYNC_OPTIONS, /* of the update; replied to by OPTIONED */
+    TT_SYNC_ROWS,    /* payload: numbers (u64) of rows of a table, all of one part. Argument: as of
+                        the PUSH that has their values, or, with FLAG_PULL, of a PULL */
 
     /* likewise, of named sums (sum/sum_worker.c) */
     TT_SYNC_OBJECT = TT_SYNC_KIND_FIRST + 24, /* the worker cannot take part in the sum after
@@ -84,7 +86,10 @@ enum {
     TT_SYNC_FLAG_UNCOUNTED = 2, /* of TAKEN and VALUE: the push came too late */
     TT_SYNC_FLAG_HOST = 4, /* of PUSH: the sum of a host, round: of how many workers. Of VALUE: the
                               answer to that */
-    TT_SYNC_FLAG_NOW = 64, /* of SET: the first clock of which nothing was applied */
+    TT_SYNC_FLAG_ROWS = 8, /* of PUSH: payload: values of the rows that ROWS numbers; none: there is
+                              no ROWS */
+    TT_SYNC_FLAG_PULL = 16,            /* of ROWS: they are wanted, replied to by VALUE */
+    TT_SYNC_FLAG_NOW = 64,             /* of SET: the first clock of which nothing was applied */
     TT_SYNC_FLAG_WAITED = 128,         /* of VALUE: the pull was held back at the owner */
     TT_STORES_MAX = 1024,              /* of a job; numbers are not used again */
     TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
@@ -96,12 +101,12 @@ enum {
 typedef struct tt_sync_claim {
     uint64_t count;
     uint8_t dtype;
-    uint8_t redop;        /* from here on of named sums; else 0 */
+    uint8_t redop;        /* from here on, but for row_elements, of named sums; else 0 */
     uint8_t is_by_active; /* an average is divided by the number of workers that take part */
     uint8_t zero;
     uint32_t joins;      /* of the worker so far */
     uint32_t generation; /* of the key: a name whose claim changes, or that fails, gets a new one */
-    uint32_t zero_too;
+    uint32_t row_elements; /* of a table; else 0 */
     double prescale, postscale;
     uint8_t shape[TT_SYNC_SHAPE_BYTES]; /* as tt_request has it */
 } tt_sync_claim;

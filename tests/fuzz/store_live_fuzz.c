@@ -26,6 +26,8 @@ enum {
     FRAMES_MAX = 256, /* in flight */
     EVENTS_MAX = 512,
     ELEMENTS = 20000, /* of the longest tensor: its parts are long frames */
+    ROWS_MAX = 8,     /* of a call */
+    LENGTH = 3,       /* of a row */
     EPOCH = 9,
 };
 
@@ -40,6 +42,7 @@ typedef struct live_call {
     int finish_count;
     tt_sync_counts counts;
     float *input, *output;
+    uint64_t rows[ROWS_MAX];
 } live_call;
 
 /* A named sum. */
@@ -197,6 +200,21 @@ static void finished(tt_sync_request *request)
     call->finish_count++;
 }
 
+/* Added as a table; pushed and pulled by rows, also of what is no table, and in another order. */
+static void choose_rows(live_world *world, live_call *call)
+{
+    uint64_t row = take(world, 1);
+    call->request.row_elements = call->request.count % LENGTH == 0 ? LENGTH : 4;
+    call->request.is_rows =
+        call->request.verb >= TT_STORE_PUSH && call->request.verb <= TT_STORE_PUSH_PULL;
+    call->request.rows = call->rows;
+    call->request.row_count = take(world, 1) % (ROWS_MAX + 1);
+    for (uint64_t i = 0; i < call->request.row_count; i++) {
+        call->rows[i] = row;
+        row += take(world, 1) * (call->request.count / 256) + (row % 13 != 12 ? 1 : 0);
+    }
+}
+
 /* NULL: there is no room for it, or its rank is gone. */
 static live_call *submit_as(live_world *world, tt_sync_verb verb, uint32_t rank, bool is_sums)
 {
@@ -227,6 +245,9 @@ static live_call *submit_as(live_world *world, tt_sync_verb verb, uint32_t rank,
                                       .finished = finished,
                                       .owner = call};
     call->request.counts = &call->counts;
+    if (choice >= 128) {
+        choose_rows(world, call);
+    }
     if (verb == TT_STORE_SET) {
         call->request.name = "lr";
         call->request.value = (double)choice;

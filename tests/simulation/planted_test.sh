@@ -17,7 +17,7 @@ search() {
     case $1 in
     PUSH_* | PULL_* | CLOCK_* | LATE_PUSH_* | UNCOUNTED_*) # stores
         program="$TEST_BIN/tutti-simulate_store-planted"
-        set -- "$1" "--seeds 1500"
+        set -- "$1" "--seeds 4000"
         ;;
     BUSY_RANK_* | CHANGED_CLAIM_* | RELAY_* | HANDOVER_*) # named sums by servers
         program="$TEST_BIN/tutti-simulate_store-planted"

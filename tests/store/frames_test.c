@@ -198,6 +198,51 @@ static void test_frames_of_a_part_that_moves(void **state)
     small_destroy(world);
 }
 
+/* A push of rows, and a pull. */
+static void test_frames_of_a_table(void **state)
+{
+    static const float first[4] = {1.0f, 2.0f, 3.0f, 4.0f};
+    static const uint64_t rows[] = {1};
+    float read[2] = {0};
+    small_world *world = small_create(WORKERS, WORKERS);
+    (void)state;
+    memset(story, 0, sizeof(story));
+    memset(is_told, 0, sizeof(is_told));
+    const char *name = small_name(world, 1);
+    call(world, (tt_sync_request){.verb = TT_STORE_OPEN, .policy = "stale:1", .update = "add"});
+    memset(story, 0, sizeof(story));
+    call(world, (tt_sync_request){.verb = TT_STORE_ADD,
+                                  .name = name,
+                                  .dtype = TT_F32,
+                                  .count = 4,
+                                  .row_elements = 2,
+                                  .input = first});
+    const tt_sync_request push = {.verb = TT_STORE_PUSH,
+                                  .name = name,
+                                  .input = first,
+                                  .is_rows = true,
+                                  .rows = rows,
+                                  .row_count = 1};
+    call(world, push);
+    is_told[TT_SYNC_ROWS] = false; /* the other one of this kind */
+    const tt_sync_request pull = {.verb = TT_STORE_PULL,
+                                  .name = name,
+                                  .output = read,
+                                  .is_rows = true,
+                                  .rows = rows,
+                                  .row_count = 1};
+    call(world, pull);
+    expect("0>2 42 0 163d0b3a 92ef5196 0 0 0 0 49 7 0 0 | 4 0 8 0 0 2 0 0 0 0 0 0 0 0 0 0 0 0 62\n"
+           "2>0 62 0 163d0b3a 92ef5196 0 0 0 0 0 7 0 0\n"
+           "0>3 43 0 163d0b3a 92ef5196 0 0 1 0 10 7 0 0 | 3f800000 40000000 40400000 40800000\n"
+           "3>0 63 0 163d0b3a 92ef5196 0 0 1 0 0 7 0 0\n"
+           "0>3 4d 0 163d0b3a 92ef5196 0 0 2 0 8 7 1 0 | 1\n"
+           "0>3 844 0 163d0b3a 92ef5196 0 0 2 0 8 7 1 0 | 3f800000 40000000\n"
+           "0>3 104d 0 163d0b3a 92ef5196 0 0 3 0 8 7 1 0 | 1\n"
+           "3>0 64 0 163d0b3a 92ef5196 0 0 3 0 8 7 0 0 | 40a00000 41000000\n");
+    small_destroy(world);
+}
+
 /* Workers that differ. */
 static void test_a_failure_as_bytes(void **state)
 {
@@ -231,7 +276,8 @@ _Static_assert(TT_SYNC_OBJECT == 88 && TT_SYNC_JOIN == 89 && TT_SYNC_BUSY == 90 
                    TT_SYNC_IDLE == 91 && TT_SYNC_FORGET == 92 && TT_SYNC_HELD == 93,
                "kinds are a wire format");
 _Static_assert(TT_SYNC_FLAG_ANSWER == 1 && TT_SYNC_FLAG_UNCOUNTED == 2 && TT_SYNC_FLAG_HOST == 4 &&
-                   TT_SYNC_FLAG_NOW == 64 && TT_SYNC_FLAG_WAITED == 128 && TT_STORE_SUMS == 1023,
+                   TT_SYNC_FLAG_ROWS == 8 && TT_SYNC_FLAG_PULL == 16 && TT_SYNC_FLAG_NOW == 64 &&
+                   TT_SYNC_FLAG_WAITED == 128 && TT_STORE_SUMS == 1023,
                "flags and numbers are a wire format");
 
 int main(void)
@@ -240,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_frames_of_a_stale_store),
         cmocka_unit_test(test_frames_of_a_quorum),
         cmocka_unit_test(test_frames_of_a_part_that_moves),
+        cmocka_unit_test(test_frames_of_a_table),
         cmocka_unit_test(test_a_failure_as_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,7 @@ static void submit_tensor(mover *own, tt_sync_verb verb, uint32_t store)
     own->request = (tt_sync_request){.name = names[own->at],
                                      .dtype = drawn->dtype,
                                      .count = drawn->counts[own->at],
+                                     .row_elements = drawn->row_elements[own->at],
                                      .store = store,
                                      .input = own->stage == STAGE_READD ? NULL : own->values,
                                      .output = own->values,

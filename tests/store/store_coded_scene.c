@@ -42,7 +42,8 @@ void coded_draw(scene *drawn)
 
 bool coded_applies(const scene *drawn, uint32_t tensor)
 {
-    return drawn->codec_text != NULL && drawn->counts[tensor] > CODED_PLAIN_BYTES / 4;
+    return drawn->codec_text != NULL && drawn->row_elements[tensor] == 0 &&
+           drawn->counts[tensor] > CODED_PLAIN_BYTES / 4;
 }
 
 tt_split coded_split(const scene *drawn, uint32_t tensor)
@@ -50,6 +51,9 @@ tt_split coded_split(const scene *drawn, uint32_t tensor)
     tt_split split = tt_split_make(drawn->workers, drawn->servers);
     if (coded_applies(drawn, tensor)) {
         split.grain = (uint32_t)tt_max_u64(split.grain, drawn->codec.block * sizeof(float));
+    }
+    if (drawn->row_elements[tensor] > 0) {
+        split.grain = (uint32_t)(drawn->row_elements[tensor] * tt_dtype_bytes(drawn->dtype));
     }
     return split;
 }

@@ -31,6 +31,7 @@ typedef struct worker worker;
 typedef struct tensor_state {
     tt_sync_request request;
     void *pushed, *read;
+    uint64_t *rows;
     uint64_t submitted;                  /* pushes */
     uint64_t uncounted;                  /* of them */
     uint32_t wanted;                     /* by the last call: the sum of this iteration */
@@ -126,20 +127,25 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
     play *all = own->all;
     const scene *drawn = all->drawn;
     const uint8_t *values = (const uint8_t *)own->tensors[tensor].read + part->first;
-    int64_t counters = 0;
+    const tt_sync_request *request = &own->tensors[tensor].request;
+    const bool is_table = drawn->row_elements[tensor] > 0;
+    rows_counts found = {.counters = 0};
+    bool has_all = true;
     const uint64_t clock = own->iteration;
     const uint32_t quorum = drawn->policy.quorum;
     const uint64_t needed = quorum > 0 ? 0 : tt_policy_needs(&drawn->policy, clock);
     uint64_t total = 0;
-    if (!read_counters(drawn, part, values, &counters)) {
+    if (is_table ? !rows_counters(drawn, tensor, request, part, &found)
+                 : !read_counters(drawn, part, values, &found.counters)) {
         blame(all, "rank %u read a torn part of tensor %u", own->rank, tensor);
         return;
     }
     for (uint32_t rank = 0; rank < drawn->workers && part->bytes > 0; rank++) {
         const worker *other = &all->workers[rank];
-        const uint64_t count = counter_of(counters, rank);
+        const uint64_t count = counter_of(found.counters, rank);
         const bool is_live = !all->done.is_killed[rank];
-        if (!coded_has_counter(drawn, part, rank)) {
+        if (is_table ? !found.is_known[rank] : !coded_has_counter(drawn, part, rank)) {
+            has_all = false;
             continue;
         }
         if (count > other->tensors[tensor].submitted) {
@@ -157,8 +163,8 @@ static void judge_counters(worker *own, uint32_t tensor, const tt_split_part *pa
         seen[rank] = count;
         total += count;
     }
-    if (quorum > 0 && part->bytes > 0 && all->done.killed == 0 && drawn->codec_text == NULL &&
-        (total < quorum * clock || total % quorum != 0)) {
+    if (quorum > 0 && part->bytes > 0 && all->done.killed == 0 && has_all &&
+        drawn->codec_text == NULL && (total < quorum * clock || total % quorum != 0)) {
         blame(all, "rank %u at clock %" PRIu64 " read %" PRIu64 " pushes of a quorum of %u",
               own->rank, clock, total, quorum);
     }
@@ -173,8 +179,8 @@ static void judge_read(worker *own, uint32_t tensor)
     all->result.reads++;
     if (!drawn->has_counters && !drawn->is_uniform) {
         const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
-        if (bytes > 0 &&
-            memcmp(state->read, oracle_value(all->known, tensor, version), bytes) != 0) {
+        if (!rows_are_equal(drawn, tensor, &state->request,
+                            oracle_value(all->known, tensor, version))) {
             blame(all, "rank %u read other bits of tensor %u after %u iterations", own->rank,
                   tensor, version);
         }
@@ -381,9 +387,14 @@ static void submit_tensors(worker *own, tt_sync_verb verb)
         state->request = (tt_sync_request){.name = names[i],
                                            .dtype = drawn->dtype,
                                            .count = drawn->counts[i],
+                                           .row_elements = drawn->row_elements[i],
                                            .input = state->pushed,
                                            .output = state->read,
                                            .urgency = (int32_t)i};
+        if (verb != TT_STORE_ADD) {
+            const rows_call call = {own->rank, i, own->iteration, !pushes};
+            rows_choose(drawn, call, &state->request, state->rows, state->pushed);
+        }
         submit(own, &state->request, verb);
     }
     release(own);
@@ -593,6 +604,7 @@ static void process_make(play *all, uint32_t rank)
         const size_t bytes = drawn->counts[i] * tt_dtype_bytes(drawn->dtype) + 8;
         own->tensors[i].pushed = calloc(1, bytes);
         own->tensors[i].read = calloc(1, bytes);
+        own->tensors[i].rows = calloc(drawn->counts[i] + 1, sizeof(uint64_t));
         own->tensors[i].seen = calloc(256, sizeof(*own->tensors[i].seen));
     }
     if (rank < drawn->workers) {
@@ -610,6 +622,7 @@ static void process_end(play *all, uint32_t rank)
     for (uint32_t i = 0; i < TENSORS_MAX; i++) {
         free(own->tensors[i].pushed);
         free(own->tensors[i].read);
+        free(own->tensors[i].rows);
         free(own->tensors[i].seen);
     }
 }

@@ -14,6 +14,7 @@
  *   clocks        nobody starts an iteration too early, and nobody waits without a reason
  *   counts        of own calls are exact, of parts that owners have applied within bounds
  *   ends          every request of a live worker ends; an error names a process that is gone
+ *   tables        chosen rows have what pushes of whole tables with zeros elsewhere make of them
  *   servers       of bulk sums: if owners are left, workers go on. An iteration fails on a worker
  *                 only if others may have its sum, and at most one for each server that was killed
  *
@@ -89,6 +90,7 @@ typedef struct scene {
     const char *codec_text; /* NULL: none */
     tt_codec_spec codec;
     uint64_t counts[TENSORS_MAX];
+    uint32_t row_elements[TENSORS_MAX]; /* of a table; else 0 */
     fault fault[FAULTS_MAX];
     uint32_t sets;
     set_call set[SETS_MAX];
@@ -157,5 +159,34 @@ bool coded_has_counter(const scene *drawn, const tt_split_part *part, uint32_t r
 /* A part of counters in floats, as counters of integers are; false: it is torn. */
 bool coded_counters(const scene *drawn, const tt_split_part *part, const float *values,
                     int64_t *counters_out);
+
+/* ---- rows of tables ---- */
+
+/* From numbers of their own, too. */
+void rows_draw(scene *drawn);
+
+typedef struct rows_call {
+    uint32_t worker, tensor, iteration;
+    bool is_pull; /* alone; a push and pull in one is a push */
+} rows_call;
+
+/* Zero the rows that a push does not choose. */
+void rows_mask(const scene *drawn, rows_call call, void *values);
+/* If the call chooses rows: the request gets them, and `values` only their values. */
+void rows_choose(const scene *drawn, rows_call call, tt_sync_request *request, uint64_t *rows,
+                 void *values);
+/* Has the request read these values, or the rows that it chose? */
+bool rows_are_equal(const scene *drawn, uint32_t tensor, const tt_sync_request *request,
+                    const void *wanted);
+
+/* Pushes of each worker, as counters of integers; not known if it pushes no row that was read. */
+typedef struct rows_counts {
+    int64_t counters;
+    bool is_known[WORKERS_MAX];
+} rows_counts;
+
+/* Of a part of a table; false: it is torn. */
+bool rows_counters(const scene *drawn, uint32_t tensor, const tt_sync_request *request,
+                   const tt_split_part *part, rows_counts *counts_out);
 
 #endif

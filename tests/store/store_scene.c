@@ -193,6 +193,7 @@ void scene_draw(scene *drawn, uint64_t seed)
     }
     coded_draw(drawn);
     draw_uniform(drawn);
+    rows_draw(drawn);
     drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum &&
                       drawn->codec_text == NULL;
 }
@@ -219,6 +220,8 @@ void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t 
             ((float *)values)[i] = value_at(drawn, what, drawn->is_uniform ? 0 : i);
         }
     }
+    const rows_call call = {.worker = worker, .tensor = tensor, .iteration = iteration};
+    rows_mask(drawn, call, values);
 }
 
 void oracle_first(const scene *drawn, uint32_t tensor, void *values)

@@ -86,7 +86,8 @@ static bool note(tutti_store *store, const tt_kept_tensor *tensor)
 
 tutti_status tt_store_note(tutti_store *store, const tt_sync_request *added)
 {
-    tt_kept_tensor tensor = {.count = added->count, .dtype = added->dtype};
+    tt_kept_tensor tensor = {
+        .count = added->count, .row_elements = added->row_elements, .dtype = added->dtype};
     memcpy(tensor.name, added->name, strlen(added->name) + 1);
     (void)pthread_mutex_lock(&store->tensors_lock);
     const bool is_noted = note(store, &tensor);
@@ -454,7 +455,8 @@ static tutti_status add_all(const tutti_store *store, uint32_t number, const tt_
                                         .store = number,
                                         .name = list->tensors[i].name,
                                         .dtype = list->tensors[i].dtype,
-                                        .count = list->tensors[i].count};
+                                        .count = list->tensors[i].count,
+                                        .row_elements = list->tensors[i].row_elements};
         status = tt_store_run(store->context, &wanted, NULL, NULL);
     }
     return status;
@@ -635,6 +637,12 @@ static tutti_status check_list(const tutti_store *store, const char *path, const
                 "tensor '%s' has %llu elements of %s in file %s, and %llu of %s in the store",
                 own->name, (unsigned long long)kept->count, tt_dtype_name(kept->dtype), text.bytes,
                 (unsigned long long)own->count, tt_dtype_name(own->dtype));
+        }
+        if (kept->row_elements != own->row_elements) {
+            return tt_error_set(TUTTI_ERR_MISMATCH,
+                                "tensor '%s' has rows of %u elements in file %s, and of %u in the "
+                                "store (0: it is no table); add it as in the file",
+                                own->name, kept->row_elements, text.bytes, own->row_elements);
         }
     }
     return TUTTI_OK;

@@ -38,12 +38,12 @@ typedef struct list_change {
 
 typedef struct list_tensor {
     uint64_t count, step;
-    uint32_t planes, dtype;
+    uint32_t planes, dtype, row_elements, zero;
     char name[TT_SYNC_NAME_BYTES];
 } list_tensor;
 
 _Static_assert(sizeof(file_head) == 32 && sizeof(list_head) == 272 && sizeof(list_change) == 48 &&
-                   sizeof(list_tensor) == 280,
+                   sizeof(list_tensor) == 288,
                "wire formats");
 
 uint64_t tt_kept_plane_bytes(const tt_kept_tensor *tensor)
@@ -82,7 +82,8 @@ void tt_kept_list_encode(const tt_kept_list *list, uint8_t *bytes)
         list_tensor tensor = {.count = source->count,
                               .step = source->step,
                               .planes = source->planes,
-                              .dtype = (uint32_t)source->dtype};
+                              .dtype = (uint32_t)source->dtype,
+                              .row_elements = source->row_elements};
         memcpy(tensor.name, source->name, sizeof(tensor.name));
         memcpy(bytes, &tensor, sizeof(tensor));
     }
@@ -116,11 +117,14 @@ static bool decode_tensors(const uint8_t *bytes, tt_kept_list *list)
         is_sound = is_text(tensor.name, sizeof(tensor.name)) && tensor.planes <= PLANES_MAX &&
                    tensor.dtype <= UINT8_MAX && tt_dtype_is_valid((int)tensor.dtype) &&
                    tensor.count <= UINT64_C(1) << 43 &&
+                   (tensor.row_elements == 0 || tensor.count % tensor.row_elements == 0) &&
+                   tensor.zero == 0 &&
                    (i == 0 || strcmp(list->tensors[i - 1].name, tensor.name) < 0);
         tt_kept_tensor *target = &list->tensors[i];
         *target = (tt_kept_tensor){.count = tensor.count,
                                    .step = tensor.step,
                                    .planes = tensor.planes,
+                                   .row_elements = tensor.row_elements,
                                    .dtype = (tt_dtype)tensor.dtype};
         memcpy(target->name, tensor.name, sizeof(target->name));
     }

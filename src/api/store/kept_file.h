@@ -28,6 +28,7 @@ typedef struct tt_kept_tensor {
     uint64_t count; /* elements */
     uint64_t step;  /* sums that were made of it */
     uint32_t planes;
+    uint32_t row_elements; /* of a table; else 0 */
     tt_dtype dtype;
     char name[TT_SYNC_NAME_BYTES];
 } tt_kept_tensor;

@@ -240,63 +240,117 @@ tutti_status tutti_store_close(tutti_store *store)
     return status;
 }
 
+/* `wanted` lacks the store; its type may be none. */
+static tutti_status add(tutti_store *store, const tt_sync_request *wanted)
+{
+    tt_sync_request request = *wanted;
+    if (!tt_dtype_is_valid((int)wanted->dtype)) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "dtype %d is unknown", (int)wanted->dtype);
+    }
+    if (wanted->input == NULL && store->context->rank == 0 && wanted->count > 0 && !store->is_sum) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "first is NULL on worker 0, whose first value counts; pass it");
+    }
+    request.store = store->number;
+    const tutti_status added = tt_store_run(store->context, &request, NULL, NULL);
+    return added == TUTTI_OK ? tt_store_note(store, &request) : added;
+}
+
 tutti_status tutti_store_add(tutti_store *store, const char *name, const void *first, size_t count,
                              tutti_dtype dtype)
 {
     const tutti_status status = check_name(store, name);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    if (!tt_dtype_is_valid((int)dtype)) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT, "dtype %d is unknown", (int)dtype);
-    }
-    if (first == NULL && store->context->rank == 0 && count > 0 && !store->is_sum) {
-        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
-                            "first is NULL on worker 0, whose first value counts; pass it");
-    }
     const tt_sync_request wanted = {.verb = TT_STORE_ADD,
-                                    .store = store->number,
                                     .name = name,
                                     .input = first,
                                     .dtype = (tt_dtype)dtype,
                                     .count = count};
-    const tutti_status added = tt_store_run(store->context, &wanted, NULL, NULL);
-    return added == TUTTI_OK ? tt_store_note(store, &wanted) : added;
+    return status == TUTTI_OK ? add(store, &wanted) : status;
 }
 
-/* ---- pushes and pulls ---- */
-
-static tutti_status run_on(tutti_store *store, tt_sync_verb verb, const char *name,
-                           const void *input, void *output)
+tutti_status tutti_store_add_table(tutti_store *store, const char *name, const void *first,
+                                   size_t rows, size_t row_elements, tutti_dtype dtype)
 {
     const tutti_status status = check_name(store, name);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (store->has_quorum && verb != TT_STORE_PULL) {
+    if (row_elements == 0 || row_elements > UINT32_MAX || rows > SIZE_MAX / row_elements) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "table '%s' has %zu rows of %zu elements; use rows of 2 bytes to "
+                            "256 KiB",
+                            name, rows, row_elements);
+    }
+    const tt_sync_request wanted = {.verb = TT_STORE_ADD,
+                                    .name = name,
+                                    .input = first,
+                                    .dtype = (tt_dtype)dtype,
+                                    .count = rows * row_elements,
+                                    .row_elements = (uint32_t)row_elements};
+    return add(store, &wanted);
+}
+
+/* ---- pushes and pulls ---- */
+
+/* `wanted` lacks the store. */
+static tutti_status run_on(tutti_store *store, const tt_sync_request *wanted)
+{
+    tt_sync_request request = *wanted;
+    const tutti_status status = check_name(store, wanted->name);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (store->has_quorum && wanted->verb != TT_STORE_PULL) {
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
                             "under policy quorum a push ends with its iteration; use "
                             "tutti_store_start, then tutti_store_clock, then wait for it");
     }
-    const tt_sync_request wanted = {
-        .verb = verb, .store = store->number, .name = name, .input = input, .output = output};
-    return tt_store_run(store->context, &wanted, NULL, NULL);
+    request.store = store->number;
+    return tt_store_run(store->context, &request, NULL, NULL);
 }
 
 tutti_status tutti_store_push(tutti_store *store, const char *name, const void *values)
 {
-    return run_on(store, TT_STORE_PUSH, name, values, NULL);
+    const tt_sync_request wanted = {.verb = TT_STORE_PUSH, .name = name, .input = values};
+    return run_on(store, &wanted);
 }
 
 tutti_status tutti_store_pull(tutti_store *store, const char *name, void *values)
 {
-    return run_on(store, TT_STORE_PULL, name, NULL, values);
+    const tt_sync_request wanted = {.verb = TT_STORE_PULL, .name = name, .output = values};
+    return run_on(store, &wanted);
 }
 
 tutti_status tutti_store_push_pull(tutti_store *store, const char *name, const void *values,
                                    void *result)
 {
-    return run_on(store, TT_STORE_PUSH_PULL, name, values, result);
+    const tt_sync_request wanted = {
+        .verb = TT_STORE_PUSH_PULL, .name = name, .input = values, .output = result};
+    return run_on(store, &wanted);
+}
+
+tutti_status tutti_store_push_rows(tutti_store *store, const char *name, const uint64_t *rows,
+                                   size_t count, const void *values)
+{
+    const tt_sync_request wanted = {.verb = TT_STORE_PUSH,
+                                    .name = name,
+                                    .input = values,
+                                    .is_rows = true,
+                                    .rows = rows,
+                                    .row_count = count};
+    return run_on(store, &wanted);
+}
+
+tutti_status tutti_store_pull_rows(tutti_store *store, const char *name, const uint64_t *rows,
+                                   size_t count, void *values)
+{
+    const tt_sync_request wanted = {.verb = TT_STORE_PULL,
+                                    .name = name,
+                                    .output = values,
+                                    .is_rows = true,
+                                    .rows = rows,
+                                    .row_count = count};
+    return run_on(store, &wanted);
 }
 
 tutti_status tutti_store_clock(tutti_store *store, uint64_t *clock_out)
@@ -368,6 +422,11 @@ static tutti_status check_call(tutti_store *store, const tutti_store_call *call,
         return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
                             "priority is out of range; use -32768 to 32767");
     }
+    if (call->rows == NULL && call->row_count > 0) {
+        return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                            "rows is NULL and row_count %zu; pass the numbers of the rows",
+                            call->row_count);
+    }
     return call->verb == TUTTI_STORE_CLOCK ? TUTTI_OK : check_name(store, call->name);
 }
 
@@ -390,7 +449,10 @@ tutti_status tutti_store_start(tutti_store *store, const tutti_store_call *call,
                                     .name = call->name,
                                     .input = call->input,
                                     .output = call->output,
-                                    .urgency = call->priority};
+                                    .urgency = call->priority,
+                                    .is_rows = call->rows != NULL,
+                                    .rows = call->rows,
+                                    .row_count = call->row_count};
     tutti_handle *handle = make_call(store->context, &wanted);
     if (handle == NULL) {
         tt_leave(store->context);

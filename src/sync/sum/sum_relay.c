@@ -234,8 +234,7 @@ tt_owner_part *tt_relay_find(tt_owner_key *key, uint32_t worker, const tt_head *
 
 static uint64_t token_of(const tt_sync *sync, const tt_owner_part *part)
 {
-    return TOKEN_SYNC | TOKEN_ANSWER | (uint64_t)part->index << (TOKEN_WORKER_BITS + 1) |
-           (uint64_t)sync->roles.workers << 1; /* no worker has this number */
+    return tt_answer_token(part->index, sync->roles.workers, 0); /* no worker has this number */
 }
 
 static uint8_t *next_value(const tt_owner_part *part)
