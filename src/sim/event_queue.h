@@ -5,6 +5,8 @@
  * Events of the next 0.1 ms are in buckets of 16 ns, later ones in a heap, so that the cost of an
  * event does not grow with their number. The next events were taken from their buckets and sorted:
  * some of them can be seen ahead, so that the memory they need can be fetched.
+ *  (1) Events of the heap are later than the last bucket, so that a bucket is filled in the order
+ *      in which its events came.
  *
  * Layer:   sim.
  * Threads: one at a time.
@@ -16,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -36,6 +39,11 @@ typedef struct tt_event_node {
     uint32_t next; /* of a bucket's last: its first */
 } tt_event_node;
 
+typedef struct tt_event_late {
+    tt_event event;
+    uint64_t order; /* of insertion */
+} tt_event_late;
+
 typedef struct tt_event_queue {
     const tt_allocator *allocator;
     bool has_failed;
@@ -47,8 +55,9 @@ typedef struct tt_event_queue {
     uint32_t bucketed; /* events */
     tt_event_node *nodes;
     uint32_t node_count, node_capacity, first_free;
-    tt_event *late; /* a heap of four children each */
+    tt_event_late *late; /* a heap of four children each */
     uint32_t late_count, late_capacity;
+    uint64_t late_order;
 } tt_event_queue;
 
 /* ---- private: memory ---- */
@@ -59,30 +68,37 @@ bool tt_event_grow(tt_event_queue *queue, void **array_io, uint32_t *capacity_io
 
 /* ---- private: late ---- */
 
+static inline bool tt_event_is_before(const tt_event_late *a, const tt_event_late *b)
+{
+    return a->event.at_ns != b->event.at_ns ? a->event.at_ns < b->event.at_ns : a->order < b->order;
+}
+
 static inline void tt_event_late_push(tt_event_queue *queue, tt_event event)
 {
     if (!tt_event_grow(queue, (void **)&queue->late, &queue->late_capacity, queue->late_count + 1,
                        sizeof(*queue->late))) {
         return;
     }
+    const tt_event_late added = {.event = event, .order = queue->late_order++};
     uint32_t at = queue->late_count++;
-    for (; at > 0 && queue->late[(at - 1) / 4].at_ns > event.at_ns; at = (at - 1) / 4) {
+    for (; at > 0 && tt_event_is_before(&added, &queue->late[(at - 1) / 4]); at = (at - 1) / 4) {
         queue->late[at] = queue->late[(at - 1) / 4];
     }
-    queue->late[at] = event;
+    queue->late[at] = added;
 }
 
 static inline tt_event tt_event_late_pop(tt_event_queue *queue)
 {
-    const tt_event first = queue->late[0], last = queue->late[--queue->late_count];
+    const tt_event first = queue->late[0].event;
+    const tt_event_late last = queue->late[--queue->late_count];
     uint32_t at = 0;
     for (;;) {
         uint32_t least = 4 * at + 1;
         const uint32_t end = least + 4 < queue->late_count ? least + 4 : queue->late_count;
         for (uint32_t child = least + 1; child < end; child++) {
-            least = queue->late[child].at_ns < queue->late[least].at_ns ? child : least;
+            least = tt_event_is_before(&queue->late[child], &queue->late[least]) ? child : least;
         }
-        if (least >= queue->late_count || queue->late[least].at_ns >= last.at_ns) {
+        if (least >= queue->late_count || !tt_event_is_before(&queue->late[least], &last)) {
             break;
         }
         queue->late[at] = queue->late[least];
@@ -138,11 +154,16 @@ static inline uint32_t tt_event_buckets_to_skip(const tt_event_queue *queue)
 
 /* ---- private: next ---- */
 
+static inline bool tt_event_next_reserve(tt_event_queue *queue)
+{
+    return tt_event_grow(queue, (void **)&queue->next, &queue->next_capacity, queue->next_end + 1,
+                         sizeof(*queue->next));
+}
+
 /* Behind all that are not later. */
 static inline void tt_event_next_insert(tt_event_queue *queue, tt_event event)
 {
-    if (!tt_event_grow(queue, (void **)&queue->next, &queue->next_capacity, queue->next_end + 1,
-                       sizeof(*queue->next))) {
+    if (!tt_event_next_reserve(queue)) {
         return;
     }
     uint32_t at = queue->next_end++;
@@ -152,38 +173,82 @@ static inline void tt_event_next_insert(tt_event_queue *queue, tt_event event)
     queue->next[at] = event;
 }
 
-static inline void tt_event_bucket_drain(tt_event_queue *queue)
+/* Move the nodes from `first` to `last`, all of one time, behind all others, and free them. */
+static inline void tt_event_next_append(tt_event_queue *queue, uint32_t first, uint32_t last)
 {
-    const uint32_t at = (uint32_t)(queue->open_ns / TT_EVENT_BUCKET_NS) & (TT_EVENT_BUCKETS - 1);
-    const uint32_t last = queue->bucket[at], first = queue->nodes[last].next;
     for (uint32_t number = first;; number = queue->nodes[number].next) {
-        tt_event_next_insert(queue, queue->nodes[number].event);
+        if (tt_event_next_reserve(queue)) {
+            queue->next[queue->next_end++] = queue->nodes[number].event;
+        }
         queue->bucketed--;
         if (number == last) {
             break;
         }
     }
-    queue->nodes[last].next = queue->first_free; /* all of them, from first to last */
+    queue->nodes[last].next = queue->first_free;
     queue->first_free = first;
+}
+
+/* A list for every nanosecond of the bucket: many events cost no more than few. */
+static inline void tt_event_bucket_sort(tt_event_queue *queue, uint32_t first, uint32_t last)
+{
+    uint32_t firsts[TT_EVENT_BUCKET_NS], lasts[TT_EVENT_BUCKET_NS];
+    uint32_t used = 0;
+    for (uint32_t number = first, next;; number = next) {
+        tt_event_node *node = &queue->nodes[number];
+        const uint32_t at = (uint32_t)node->event.at_ns % TT_EVENT_BUCKET_NS;
+        next = node->next;
+        if ((used >> at & 1) != 0) {
+            queue->nodes[lasts[at]].next = number;
+        } else {
+            firsts[at] = number;
+        }
+        used |= UINT32_C(1) << at;
+        lasts[at] = number;
+        if (number == last) {
+            break;
+        }
+    }
+    for (; used != 0; used &= used - 1) {
+        const uint32_t at = (uint32_t)__builtin_ctz(used);
+        tt_event_next_append(queue, firsts[at], lasts[at]);
+    }
+}
+
+static inline void tt_event_bucket_drain(tt_event_queue *queue)
+{
+    const uint32_t at = (uint32_t)(queue->open_ns / TT_EVENT_BUCKET_NS) & (TT_EVENT_BUCKETS - 1);
+    const uint32_t last = queue->bucket[at], first = queue->nodes[last].next;
+    if (first == last) {
+        tt_event_next_append(queue, first, last);
+    } else {
+        tt_event_bucket_sort(queue, first, last);
+    }
     queue->used[at / 64] &= ~(UINT64_C(1) << (at & 63));
     queue->open_ns += TT_EVENT_BUCKET_NS;
+}
+
+/* Keeps (1). */
+static inline void tt_event_late_enter(tt_event_queue *queue)
+{
+    while (queue->late_count > 0 && tt_event_is_soon(queue, queue->late[0].event.at_ns)) {
+        tt_event_bucket_push(queue, tt_event_late_pop(queue));
+    }
 }
 
 /* Take the events of the next bucket that has any. False: there are none. */
 static inline bool tt_event_open_bucket(tt_event_queue *queue)
 {
-    if (queue->bucketed == 0 && queue->late_count == 0) {
-        return false;
+    if (queue->bucketed == 0 && queue->late_count > 0) {
+        queue->open_ns = queue->late[0].event.at_ns / TT_EVENT_BUCKET_NS * TT_EVENT_BUCKET_NS;
+        tt_event_late_enter(queue);
     }
     if (queue->bucketed == 0) {
-        queue->open_ns = queue->late[0].at_ns / TT_EVENT_BUCKET_NS * TT_EVENT_BUCKET_NS;
-    } else {
-        queue->open_ns += (uint64_t)tt_event_buckets_to_skip(queue) * TT_EVENT_BUCKET_NS;
+        return false;
     }
-    while (queue->late_count > 0 && tt_event_is_soon(queue, queue->late[0].at_ns)) {
-        tt_event_bucket_push(queue, tt_event_late_pop(queue));
-    }
+    queue->open_ns += (uint64_t)tt_event_buckets_to_skip(queue) * TT_EVENT_BUCKET_NS;
     tt_event_bucket_drain(queue);
+    tt_event_late_enter(queue);
     return true;
 }
 
@@ -207,8 +272,11 @@ static inline void tt_event_queue_push(tt_event_queue *queue, tt_event event)
 /* False: there is none. */
 static inline bool tt_event_queue_pop(tt_event_queue *queue, tt_event *event_out)
 {
-    if (queue->next_first == queue->next_end) {
-        queue->next_first = queue->next_end = 0;
+    if (queue->next_first > 0 && queue->next_end - queue->next_first <= TT_EVENTS_AHEAD) {
+        queue->next_end -= queue->next_first; /* the few left, so that the array stays short */
+        memmove(queue->next, queue->next + queue->next_first,
+                queue->next_end * sizeof(*queue->next));
+        queue->next_first = 0;
     }
     while (queue->next_end - queue->next_first <= TT_EVENTS_AHEAD && tt_event_open_bucket(queue)) {
     }

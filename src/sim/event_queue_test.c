@@ -47,6 +47,54 @@ static void test_events_come_in_the_order_of_their_times(void **state)
     }
 }
 
+/* Many events of few times, pushed ahead at every distance: buckets, heap and both. */
+static void test_equal_times_come_in_the_order_of_insertion(void **state)
+{
+    (void)state;
+    tt_event_queue queue;
+    tt_event_queue_init(&queue, &tt_allocator_default);
+    tt_random random;
+    tt_random_init(&random, 3, 4);
+    uint32_t pushed = 0, popped = 0;
+    tt_event event, before = {.at_ns = 0};
+    for (uint32_t k = 0; k < EVENTS; k++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            const uint64_t step_ns = SPAN_NS / 4; /* times meet again and again */
+            const uint64_t at_ns =
+                (before.at_ns / step_ns + 1 + tt_random_below(&random, 12)) * step_ns + i;
+            tt_event_queue_push(&queue, (tt_event){.at_ns = at_ns, .what = pushed++});
+        }
+        assert_true(tt_event_queue_pop(&queue, &event));
+        assert_true(event.at_ns > before.at_ns || event.what > before.what || popped == 0);
+        before = event;
+        popped++;
+    }
+    for (; tt_event_queue_pop(&queue, &event); popped++) {
+        assert_true(event.at_ns > before.at_ns ||
+                    (event.at_ns == before.at_ns && event.what > before.what));
+        before = event;
+    }
+    assert_int_equal(pushed, popped);
+    tt_event_queue_fini(&queue);
+}
+
+static void test_memory_follows_the_events_held_not_those_passed(void **state)
+{
+    (void)state;
+    tt_event_queue queue;
+    tt_event_queue_init(&queue, &tt_allocator_default);
+    tt_event event;
+    for (uint32_t i = 0; i < 16; i++) {
+        tt_event_queue_push(&queue, (tt_event){.at_ns = i});
+    }
+    for (uint32_t i = 0; i < 100000; i++) {
+        assert_true(tt_event_queue_pop(&queue, &event));
+        tt_event_queue_push(&queue, (tt_event){.at_ns = event.at_ns + 40});
+    }
+    assert_true(queue.next_capacity <= 1024);
+    tt_event_queue_fini(&queue);
+}
+
 static void test_an_event_without_memory_is_reported(void **state)
 {
     (void)state;
@@ -66,6 +114,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events_come_in_the_order_of_their_times),
+        cmocka_unit_test(test_equal_times_come_in_the_order_of_insertion),
+        cmocka_unit_test(test_memory_follows_the_events_held_not_those_passed),
         cmocka_unit_test(test_an_event_without_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
