@@ -12,5 +12,6 @@
 #define TUTTI_SIM_SIM_H
 
 #include "sim/event_queue.h"
+#include "sim/fabric.h"
 
 #endif
