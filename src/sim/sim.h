@@ -13,5 +13,6 @@
 
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
+#include "sim/moves.h"
 
 #endif
