@@ -89,6 +89,8 @@
     X(RELAY_ANSWERS_EARLY)         \
     X(RELAY_HOLDS_IN_SILENCE) \
     X(STATE_NOT_KEPT)              \
+    X(CARD_SENDS_ALL_AT_ONCE)      \
+    X(FRAME_FORWARDED_WHOLE)       \
     X(STEPS_NOT_KEPT)
 
 typedef enum tt_plant_id {

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "sim/fabric.h"
 
 /* Both directions of a card, or of a rank's path to the others of its host. */
@@ -75,7 +76,10 @@ TT_INLINE tt_departure tt_card_send(const tt_cards *cards, const tt_fabric_confi
     const tt_fabric_link *link = &config->links[level];
     tt_card *card = tt_card_of(cards, config, frame->source, level);
     const uint64_t frame_ns = tt_frame_ns(config, link, frame);
-    const uint64_t begin_ns = tt_link_serve(&card->sending_ns, link->gap_ns + frame_ns, at_ns);
+    const uint64_t begin_ns =
+        TT_PLANT(CARD_SENDS_ALL_AT_ONCE)
+            ? at_ns
+            : tt_link_serve(&card->sending_ns, link->gap_ns + frame_ns, at_ns);
     return (tt_departure){.released_ns = begin_ns + frame_ns,
                           .head_ns = begin_ns + link->latency_ns};
 }
@@ -88,7 +92,9 @@ TT_INLINE uint64_t tt_card_receive(const tt_cards *cards, const tt_fabric_config
     const tt_fabric_link *link = &config->links[level];
     tt_card *card = tt_card_of(cards, config, frame->target, level);
     const uint64_t frame_ns = tt_frame_ns(config, link, frame);
-    return tt_link_serve(&card->receiving_ns, link->gap_ns + frame_ns, at_ns) + frame_ns;
+    const uint64_t stored_ns = TT_PLANT(FRAME_FORWARDED_WHOLE) ? frame_ns : 0;
+    return tt_link_serve(&card->receiving_ns, link->gap_ns + frame_ns, at_ns + stored_ns) +
+           frame_ns;
 }
 
 /* Of a rank that shares its memory with nobody. */
