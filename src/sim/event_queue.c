@@ -3,6 +3,7 @@
  * event_queue.c - memory of the event queue. */
 #include "sim/event_queue.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -35,7 +36,9 @@ bool tt_event_grow(tt_event_queue *queue, void **array_io, uint32_t *capacity_io
 void tt_event_queue_init(tt_event_queue *queue, const tt_allocator *allocator)
 {
     TT_ASSERT(allocator != NULL);
-    *queue = (tt_event_queue){.allocator = allocator, .first_free = UINT32_MAX};
+    memset(queue, 0, offsetof(tt_event_queue, bucket));
+    queue->allocator = allocator;
+    queue->first_free = UINT32_MAX;
 }
 
 void tt_event_queue_fini(tt_event_queue *queue)

@@ -2,7 +2,7 @@
  *
  * event_queue.h - events of a simulation in the order of their times; equal times as they came.
  *
- * Events of the next 0.1 ms are in buckets of 16 ns, later ones in a heap, so that the cost of an
+ * Events of the next 1 ms are in buckets of 16 ns, later ones in a heap, so that the cost of an
  * event does not grow with their number. The next events were taken from their buckets and sorted:
  * some of them can be seen ahead, so that the memory they need can be fetched.
  *  (1) Events of the heap are later than the last bucket, so that a bucket is filled in the order
@@ -23,7 +23,7 @@
 #include "base/alloc.h"
 
 enum {
-    TT_EVENT_BUCKETS = 8192, /* a power of two, as is a bucket's time */
+    TT_EVENT_BUCKETS = 65536, /* a power of two, as is a bucket's time */
     TT_EVENT_BUCKET_NS = 16,
     TT_EVENTS_AHEAD = 8, /* events that can be seen before they are popped, if there are so many */
 };
@@ -49,8 +49,7 @@ typedef struct tt_event_queue {
     bool has_failed;
     tt_event *next; /* [next_first, next_end) of next_capacity */
     uint32_t next_first, next_end, next_capacity;
-    uint64_t open_ns;                  /* earlier events belong into next */
-    uint32_t bucket[TT_EVENT_BUCKETS]; /* the last node of each */
+    uint64_t open_ns; /* earlier events belong into next */
     uint64_t used[TT_EVENT_BUCKETS / 64];
     uint32_t bucketed; /* events */
     tt_event_node *nodes;
@@ -58,6 +57,7 @@ typedef struct tt_event_queue {
     tt_event_late *late; /* a heap of four children each */
     uint32_t late_count, late_capacity;
     uint64_t late_order;
+    uint32_t bucket[TT_EVENT_BUCKETS]; /* the last node of each that is used */
 } tt_event_queue;
 
 /* ---- private: memory ---- */

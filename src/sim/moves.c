@@ -20,7 +20,7 @@ enum {
 static void *bounded_allocate(void *user, size_t bytes)
 {
     tt_walk *walk = user;
-    if (bytes > walk->bytes_max - walk->live_bytes) {
+    if (walk->live_bytes > walk->bytes_max || bytes > walk->bytes_max - walk->live_bytes) {
         return NULL;
     }
     void *memory = walk->allocator->allocate(walk->allocator->user, bytes);
@@ -108,7 +108,7 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->issued, held.issued, sizeof(*walk->issued));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
-    TT_ASSERT(walk->live_bytes == 0);
+    TT_ASSERT(walk->live_bytes == sizeof(*walk));
 }
 
 /* ---- frames ---- */
@@ -380,11 +380,13 @@ static tt_status check_input(const tt_moves_input *input, tt_text *why)
 /* The problem as all ranks see it, its algorithm and first plan, and the sizes that follow. */
 static tt_status walk_init(tt_walk *walk, const tt_moves_input *input, tt_text *why)
 {
-    *walk = (tt_walk){.problem = input->problem,
-                      .fabric = input->fabric,
-                      .allocator = input->allocator,
-                      .bytes_max = input->memory_bytes_max,
-                      .ranks_left = input->problem.size};
+    TT_ASSERT(walk->plan_count == 0); /* zeros, as it was allocated */
+    walk->problem = input->problem;
+    walk->fabric = input->fabric;
+    walk->allocator = input->allocator;
+    walk->bytes_max = input->memory_bytes_max;
+    walk->live_bytes = sizeof(*walk);
+    walk->ranks_left = input->problem.size;
     walk->bounded =
         (tt_allocator){.allocate = bounded_allocate, .release = bounded_release, .user = walk};
     tt_event_queue_init(&walk->queue, &walk->bounded);
@@ -445,7 +447,7 @@ static tt_status start_ranks(tt_walk *walk, const uint64_t *start_ns, tt_text *w
 static uint64_t bytes_held(const tt_walk *walk)
 {
     const sizes held = sizes_of(walk);
-    return held.ranks + held.partners * sizeof(*walk->partners) +
+    return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
            held.granted * sizeof(*walk->granted) + held.sources * sizeof(*walk->sources) +
            held.issued * sizeof(*walk->issued) + held.facts * sizeof(*walk->facts) +
            FRAMES_MIN * sizeof(*walk->frames);
@@ -453,12 +455,16 @@ static uint64_t bytes_held(const tt_walk *walk)
 
 uint64_t tt_moves_bytes(const tt_moves_input *input)
 {
-    tt_walk walk;
+    tt_walk *walk = tt_allocate(input->allocator, 1, sizeof(*walk));
     tt_text why = {0};
-    if (walk_init(&walk, input, &why) != TT_OK) {
+    if (walk == NULL) {
         return 0;
     }
-    return walk_plan(&walk, input, &why) == TT_OK ? bytes_held(&walk) : 0;
+    const bool is_fine =
+        walk_init(walk, input, &why) == TT_OK && walk_plan(walk, input, &why) == TT_OK;
+    const uint64_t bytes = is_fine ? bytes_held(walk) : 0;
+    tt_release(input->allocator, walk, 1, sizeof(*walk));
+    return bytes;
 }
 
 static tt_status refuse_memory(const tt_walk *walk, tt_text *why)
@@ -470,28 +476,32 @@ static tt_status refuse_memory(const tt_walk *walk, tt_text *why)
     return TT_ERR_NO_MEMORY;
 }
 
+static tt_status walk_run(tt_walk *walk, const tt_moves_input *input, tt_text *why)
+{
+    TT_TRY(make_facts(walk, input->is_staged) == TT_OK ? TT_OK : refuse_memory(walk, why));
+    TT_TRY(walk_plan(walk, input, why));
+    TT_TRY(walk_reserve(walk) == TT_OK ? TT_OK : refuse_memory(walk, why));
+    TT_TRY(start_ranks(walk, input->start_ns, why));
+    return run_events(walk, why);
+}
+
 tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
                        tt_moves_result *result_out)
 {
-    tt_walk walk;
-    TT_TRY(walk_init(&walk, input, why));
-    walk.done_ns = done_ns_out;
-    tt_status status = make_facts(&walk, input->is_staged);
+    tt_walk *walk = tt_allocate(input->allocator, 1, sizeof(*walk));
+    if (walk == NULL) {
+        tt_text_add(why, "moves need %zu bytes: free some memory", sizeof(*walk));
+        return TT_ERR_NO_MEMORY;
+    }
+    tt_status status = walk_init(walk, input, why);
     if (status == TT_OK) {
-        status = walk_plan(&walk, input, why);
+        walk->done_ns = done_ns_out;
+        status = walk_run(walk, input, why);
+        walk_release(walk);
     }
     if (status == TT_OK) {
-        status = walk_reserve(&walk) == TT_OK ? TT_OK : refuse_memory(&walk, why);
+        *result_out = walk->result;
     }
-    if (status == TT_OK) {
-        status = start_ranks(&walk, input->start_ns, why);
-    }
-    if (status == TT_OK) {
-        status = run_events(&walk, why);
-    }
-    walk_release(&walk);
-    if (status == TT_OK) {
-        *result_out = walk.result;
-    }
+    tt_release(input->allocator, walk, 1, sizeof(*walk));
     return status;
 }
