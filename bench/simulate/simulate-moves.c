@@ -5,8 +5,8 @@
  * usage: bench-simulate-moves RANKS ALGORITHM BYTES [ROUNDS [MODEL [SEGMENT]]]
  *
  * One all-reduce per round, on a card per rank at 12.5 GB/s with 1.3 us of latency and 0.5 us of
- * the processor per frame. Prints one JSON object: frames per second of processor time in the best
- * round and in the median one, and what a round holds. */
+ * the processor per frame. Rounds are repeated for 0.3 s at least. Prints one JSON object: frames
+ * per second of processor time in the best round and in the median one, and what a round holds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@
 
 enum { ROUNDS_MAX = 1000, EAGER_BYTES_MAX = 16 * 1024 };
 
+static const double seconds_min = 0.3;
 static const uint64_t memory_bytes_max = UINT64_C(4) << 30;
 
 static int fail(const char *what, const tt_text *why)
@@ -44,20 +45,25 @@ static tt_moves_input input_of(uint32_t ranks, const char *algorithm, uint64_t b
     };
 }
 
-/* Processor seconds of each round. */
-static int measure(tt_moves_input *input, uint64_t *done_ns, uint32_t rounds, double *seconds,
-                   tt_moves_result *result)
+/* Processor seconds of each round; short rounds are repeated. Returns their number, 0 if one
+ * failed. */
+static uint32_t measure(tt_moves_input *input, uint64_t *done_ns, uint32_t rounds, double *seconds,
+                        tt_moves_result *result)
 {
     tt_text why = {0};
-    for (uint32_t round = 0; round < rounds; round++) {
+    double total = 0;
+    uint32_t round = 0;
+    for (; round < rounds || (total < seconds_min && round < ROUNDS_MAX); round++) {
         input->fabric->ops->reset(input->fabric);
         const int64_t begin_ns = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
         if (tt_moves_run(input, &why, done_ns, result) != TT_OK) {
-            return fail("no run", &why);
+            (void)fail("no run", &why);
+            return 0;
         }
         seconds[round] = (double)(bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_ns) * 1e-9;
+        total += seconds[round];
     }
-    return 0;
+    return round;
 }
 
 static void print(const tt_moves_input *input, const tt_moves_result *result, double *seconds,
@@ -108,17 +114,16 @@ int main(int argc, char **argv)
     if (tt_fabric_create(ops, &config, &tt_allocator_default, &why, &input.fabric) != TT_OK) {
         return fail("no network", &why);
     }
-    double *seconds = malloc(rounds * sizeof(*seconds));
+    double *seconds = malloc(ROUNDS_MAX * sizeof(*seconds));
     uint64_t *done_ns = malloc(ranks * sizeof(*done_ns));
     tt_moves_result result;
-    const int status = seconds == NULL || done_ns == NULL
-                           ? fail("no memory", &why)
-                           : measure(&input, done_ns, rounds, seconds, &result);
-    if (status == 0) {
-        print(&input, &result, seconds, rounds);
+    const uint32_t done =
+        seconds == NULL || done_ns == NULL ? 0 : measure(&input, done_ns, rounds, seconds, &result);
+    if (done > 0) {
+        print(&input, &result, seconds, done);
     }
     free(seconds);
     free(done_ns);
     input.fabric->ops->destroy(input.fabric);
-    return status;
+    return done > 0 ? 0 : 1;
 }
