@@ -8,10 +8,13 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 
 file(GLOB_RECURSE TUTTI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
 list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_test\\.c$")
-# Offline planning is for programs of this tree only: tutti_model below.
+# Offline planning and the simulator are for programs of this tree only: tutti_model and tutti_sim
+# below.
 set(TUTTI_MODEL_SOURCES ${TUTTI_SOURCES})
 list(FILTER TUTTI_MODEL_SOURCES INCLUDE REGEX "/src/model/")
-list(FILTER TUTTI_SOURCES EXCLUDE REGEX "/src/model/")
+set(TUTTI_SIM_SOURCES ${TUTTI_SOURCES})
+list(FILTER TUTTI_SIM_SOURCES INCLUDE REGEX "/src/sim/")
+list(FILTER TUTTI_SOURCES EXCLUDE REGEX "/src/(model|sim)/")
 # A file named for a processor is compiled for that processor only.
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(FILTER TUTTI_SOURCES EXCLUDE REGEX "_(x86|sse2|avx2|avx512)\\.c$")
@@ -26,6 +29,8 @@ target_link_libraries(tutti_objects PRIVATE tutti_flags Threads::Threads)
 if(NOT TUTTI_LIBRARY_ONLY)
   add_library(tutti_model STATIC ${TUTTI_MODEL_SOURCES})
   target_link_libraries(tutti_model PRIVATE tutti_flags)
+  add_library(tutti_sim STATIC ${TUTTI_SIM_SOURCES})
+  target_link_libraries(tutti_sim PRIVATE tutti_flags)
 endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/plugin/plugin.c PROPERTIES COMPILE_DEFINITIONS
   "TUTTI_PLUGIN_DIR=\"${CMAKE_INSTALL_FULL_LIBDIR}/tutti\"")

@@ -13,7 +13,8 @@ endfunction()
 function(tutti_program target output)
   add_executable(${target} ${ARGN})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output})
-  target_link_libraries(${target} PRIVATE tutti_flags tutti_model tutti_static Threads::Threads m)
+  target_link_libraries(${target} PRIVATE tutti_flags tutti_sim tutti_model tutti_static
+    Threads::Threads m)
 endfunction()
 
 file(GLOB_RECURSE cli_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cli/*.c)

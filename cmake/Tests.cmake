@@ -266,6 +266,11 @@ if(TARGET tutti-simulate)
   tutti_test_program(test-mesh-accept-planted ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept_test.c
     ${PROJECT_SOURCE_DIR}/src/mesh/mesh_accept.c ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
   target_compile_definitions(test-mesh-accept-planted PRIVATE TUTTI_PLANTED_BUGS)
+
+  # Likewise the comparison of moves with formulas, with the planted models of a network.
+  tutti_test_program(test-sim-moves-planted ${PROJECT_SOURCE_DIR}/src/sim/moves_test.c
+    ${TUTTI_SIM_SOURCES} ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
+  target_compile_definitions(test-sim-moves-planted PRIVATE TUTTI_PLANTED_BUGS)
 endif()
 
 include(cmake/Fuzz.cmake)

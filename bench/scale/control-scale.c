@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/philox.h"
+#include "bench/common/clock.h"
 #include "negotiate/negotiate.h"
-#include "scale_queue.h"
+#include "sim/sim.h"
 #include "tensors.h"
 
 enum {
@@ -92,7 +92,7 @@ typedef struct bench_world {
     tt_random random;
     uint32_t *host_of, *host_first, *host_members;
     bench_member *members;
-    bench_queue queue;
+    tt_event_queue queue;
     bench_frame *frames;
     uint32_t frame_count, frame_capacity, first_free;
     uint64_t done, begin_ns, last_submit_ns, last_done_ns;
@@ -108,9 +108,17 @@ static uint32_t take_frame(bench_world *bench)
         bench->first_free = bench->frames[number].from;
         return number;
     }
-    bench->frames =
-        grow(bench->frames, &bench->frame_capacity, bench->frame_count + 1, sizeof(*bench->frames));
+    if (bench->frame_count == bench->frame_capacity) {
+        bench->frame_capacity = bench->frame_capacity == 0 ? 1024 : 2 * bench->frame_capacity;
+        bench->frames = realloc(bench->frames, bench->frame_capacity * sizeof(*bench->frames));
+        TT_ASSERT(bench->frames != NULL);
+    }
     return bench->frame_count++;
+}
+
+static void push(bench_world *bench, uint64_t at_ns, uint32_t member, uint32_t what)
+{
+    tt_event_queue_push(&bench->queue, (tt_event){.at_ns = at_ns, .rank = member, .what = what});
 }
 
 /* ---- the host ---- */
@@ -219,11 +227,9 @@ static void host_send(void *owner, uint32_t to, const tt_notice *notice)
     }
     const bool is_near = bench->host_of[self->self] == bench->host_of[to];
     self->now_ns += send_ns;
-    queue_push(&bench->queue,
-               (bench_event){.at_ns = self->now_ns + (is_near ? host_latency_ns : net_latency_ns) +
-                                      (notice->bytes + 48) / 12, /* 12 bytes a nanosecond */
-                             .member = to,
-                             .what = number << 2 | EVENT_FRAME});
+    const uint64_t wire_ns = (notice->bytes + 48) / 12; /* 12 bytes a nanosecond */
+    push(bench, self->now_ns + (is_near ? host_latency_ns : net_latency_ns) + wire_ns, to,
+         number << 2 | EVENT_FRAME);
 }
 
 static void count_done(bench_member *self, uint32_t count)
@@ -313,7 +319,7 @@ static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
     TT_ASSERT(bench != NULL);
     bench->size = size;
     bench->first_free = UINT32_MAX;
-    queue_init(&bench->queue);
+    tt_event_queue_init(&bench->queue, &tt_allocator_default);
     bench->has_cycles = mode == TT_NEGOTIATE_ORIGINAL;
     make_tensors(bench->tensors);
     tt_random_init(&bench->random, size, mode);
@@ -356,8 +362,8 @@ static bench_world *bench_create(uint32_t size, tt_negotiate_mode mode)
 
 static void drop_frames(bench_world *bench)
 {
-    bench_event event;
-    while (queue_pop(&bench->queue, &event)) {
+    tt_event event;
+    while (tt_event_queue_pop(&bench->queue, &event)) {
         const bench_frame *frame = &bench->frames[event.what >> 2];
         if ((event.what & 3) == EVENT_FRAME && frame->bytes > INLINE_BYTES) {
             free(frame->far);
@@ -373,7 +379,7 @@ static void bench_destroy(bench_world *bench)
         TT_ASSERT(bench->members[i].bytes == 0);
     }
     drop_frames(bench);
-    queue_fini(&bench->queue);
+    tt_event_queue_fini(&bench->queue);
     free(bench->frames);
     free(bench->members);
     free(bench->host_of);
@@ -396,19 +402,14 @@ static void ask_tick(bench_world *bench, bench_member *member)
     const uint64_t horizon_ns = UINT64_C(1000) * 1000 * 1000;
     if (due_ns < member->tick_ns && due_ns < member->now_ns + horizon_ns) {
         member->tick_ns = due_ns;
-        queue_push(&bench->queue,
-                   (bench_event){.at_ns = due_ns > member->now_ns ? due_ns : member->now_ns,
-                                 .member = member->self,
-                                 .what = EVENT_TICK});
+        push(bench, due_ns > member->now_ns ? due_ns : member->now_ns, member->self, EVENT_TICK);
     }
 }
 
 static void push_burst(bench_world *bench, uint32_t member, uint32_t burst)
 {
     const uint64_t jitter = tt_random_below(&bench->random, jitter_ns);
-    queue_push(&bench->queue, (bench_event){.at_ns = bench->begin_ns + burst * burst_ns + jitter,
-                                            .member = member,
-                                            .what = burst << 2 | EVENT_SUBMIT});
+    push(bench, bench->begin_ns + burst * burst_ns + jitter, member, burst << 2 | EVENT_SUBMIT);
 }
 
 static void submit_burst(bench_world *bench, bench_member *member, uint32_t burst)
@@ -449,28 +450,28 @@ static void deliver(bench_world *bench, bench_member *member, uint32_t number)
     bench->delivered++;
 }
 
-static void fetch_tickets(const bench_world *bench, bench_event event)
+static void fetch_tickets(const bench_world *bench, tt_event event)
 {
     const uint32_t burst = event.what >> 2;
     const uint32_t first = RESNET50_TENSORS * burst / bench->bursts;
     const uint32_t end = RESNET50_TENSORS * (burst + 1) / bench->bursts;
     for (uint32_t i = first; i < end; i++) {
-        __builtin_prefetch(&bench->members[event.member].tickets[i], 1);
+        __builtin_prefetch(&bench->members[event.rank].tickets[i], 1);
     }
 }
 
 /* What events to come will need, first the member, then what it points to. */
 static void fetch_ahead(const bench_world *bench)
 {
-    const bench_event *far = queue_see(&bench->queue, SEEN_AHEAD - 1);
-    const bench_event *near = queue_see(&bench->queue, NEGOTIATOR_AHEAD);
+    const tt_event *far = tt_event_queue_see(&bench->queue, TT_EVENTS_AHEAD - 1);
+    const tt_event *near = tt_event_queue_see(&bench->queue, NEGOTIATOR_AHEAD);
     if (far != NULL) {
-        __builtin_prefetch(&bench->members[far->member], 1);
+        __builtin_prefetch(&bench->members[far->rank], 1);
     }
     if (near == NULL) {
         return;
     }
-    const uint8_t *negotiator = (const uint8_t *)bench->members[near->member].negotiator;
+    const uint8_t *negotiator = (const uint8_t *)bench->members[near->rank].negotiator;
     for (uint32_t line = 0; line < NEGOTIATOR_LINES; line++) {
         __builtin_prefetch(negotiator + line * LINE_BYTES, 1);
     }
@@ -483,11 +484,12 @@ static void fetch_ahead(const bench_world *bench)
 
 static void run_event(bench_world *bench)
 {
-    bench_event event;
-    const bool has_event = queue_pop(&bench->queue, &event);
+    tt_event event;
+    const bool has_event = tt_event_queue_pop(&bench->queue, &event);
     TT_ASSERT(has_event);
+    TT_ASSERT(!bench->queue.has_failed);
     fetch_ahead(bench);
-    bench_member *member = &bench->members[event.member];
+    bench_member *member = &bench->members[event.rank];
     if (event.at_ns > member->now_ns) {
         member->now_ns = event.at_ns;
     }
@@ -517,9 +519,7 @@ typedef struct step_result {
 
 static double seconds_now(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+    return (double)bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9;
 }
 
 static void sum_counters(const bench_world *bench, step_result *result, uint64_t *sizes)

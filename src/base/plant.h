@@ -93,6 +93,8 @@
     X(HANDOVER_REPEATS_ENDED)      \
     X(HANDOVER_REPEATS_TOUCHED)    \
     X(STATE_NOT_KEPT)              \
+    X(CARD_SENDS_ALL_AT_ONCE)      \
+    X(FRAME_FORWARDED_WHOLE)       \
     X(STEPS_NOT_KEPT)
 
 typedef enum tt_plant_id {

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moves_internal.h - state of a run of moves.
+ *
+ * moves.c memory, frames and events | moves_lanes.c lanes, rounds and arrivals of a rank |
+ * moves_work.c the cost of local work.
+ *
+ * Layer:   sim, private to moves*.c.
+ * Threads: one at a time.
+ * Memory:  moves.h.
+ */
+#ifndef TUTTI_SIM_MOVES_INTERNAL_H
+#define TUTTI_SIM_MOVES_INTERNAL_H
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "sim/event_queue.h"
+#include "sim/moves.h"
+
+enum {
+    TT_WALK_PLANS_MAX = 4, /* different plans in one problem: that of a center, of others */
+    TT_WALK_WHAT_BITS = 3, /* of an event: its kind */
+    TT_WALK_NONE = UINT32_MAX >> TT_WALK_WHAT_BITS, /* no frame */
+    /* As in aggregate/exec_internal.h: work that is done at once, and pieces of longer work. */
+    TT_WALK_SHORT_BYTES = 32 * 1024,
+    TT_WALK_PIECE_BYTES = 256 * 1024,
+};
+
+typedef enum tt_walk_event {
+    TT_WALK_START,
+    TT_WALK_HEAD,    /* frame: its first byte is at the next link */
+    TT_WALK_FRAME,   /* frame: it is in memory */
+    TT_WALK_DEPART,  /* frame: the processor hands it to the card */
+    TT_WALK_RELEASE, /* lane slot: its sends are off the card */
+    TT_WALK_WORK,    /* lane slot: the next piece of its work */
+    TT_WALK_IDLE,    /* the rank's processor is free for what waits for it */
+} tt_walk_event;
+
+/* A frame in flight, parked or free; or an event that waits for the processor of its rank. */
+typedef struct tt_walk_frame {
+    tt_fabric_frame route;
+    uint32_t lane; /* of a grant: lanes below are open */
+    uint32_t round;
+    uint32_t next; /* parked and free ones, and events that wait for the processor */
+    uint32_t what; /* of these */
+    uint8_t hop;
+    bool is_grant;
+} tt_walk_frame;
+
+typedef struct tt_walk_lane {
+    uint64_t released_ns; /* all sends issued are off the card */
+    uint64_t work_bytes;  /* of the round's work, left */
+    uint32_t number, round;
+    uint32_t sends_waiting; /* for a grant */
+    uint32_t departs_open;  /* sends that the card has not been given yet */
+    uint32_t arrivals_open;
+    uint32_t reduce_bytes; /* of the arrival that is not added yet */
+    uint32_t reduce_peer;
+    uint32_t work_times; /* they are copied or added */
+    uint8_t work;        /* tt_fabric_work */
+    bool is_open, is_entered;
+    bool is_cut; /* some pieces of its work are done */
+} tt_walk_lane;
+
+_Static_assert(sizeof(tt_walk_lane) <= 64, "a lane is a line of cache");
+
+/* A sender or receiver of long frames, if a round has one peer. */
+typedef struct tt_walk_partner {
+    uint32_t member;
+    uint32_t granted; /* lanes below are open there */
+    bool is_source;
+} tt_walk_partner;
+
+/* Followed by its lanes, and for each of them by what has arrived: a bit per round if a round has
+ * one peer, else a count per round. */
+typedef struct tt_walk_rank {
+    uint64_t clock_ns; /* its processor is busy until then */
+    uint32_t lanes_opened, lanes_done;
+    uint32_t parked; /* the oldest frame of a lane that is not open */
+    uint32_t queued; /* events of this rank, besides those of first bytes */
+    uint32_t partner_count;
+    uint32_t waiting, waiting_last; /* events that the processor was too busy for, in order */
+    uint8_t plan;
+    bool is_started, is_opening;
+} tt_walk_rank;
+
+typedef struct tt_walk {
+    tt_problem problem; /* self changes from call to call */
+    const tt_algorithm *algorithm;
+    tt_plan plans[TT_WALK_PLANS_MAX];
+    uint32_t plan_count;
+    uint32_t lane_count, lane_slots;
+    uint32_t partner_max;
+    bool is_eager;
+    tt_fabric *fabric;
+    uint64_t now_ns;
+    uint8_t *ranks; /* [size] of rank_bytes each */
+    size_t rank_bytes, arrived_bytes, arrived_offset;
+    tt_walk_partner *partners; /* [size * partner_max], if frames wait and a round has one peer */
+    uint32_t *granted;         /* [size * size], if frames wait and a round has many */
+    uint64_t *sources;         /* [size * size] bits, likewise */
+    uint64_t *issued;          /* [size * lane_slots * size] bits, likewise */
+    size_t bit_words;          /* of `size` bits */
+    tt_fact *facts;
+    tt_walk_frame *frames;
+    uint32_t frame_count, frame_capacity, frame_free;
+    uint32_t ranks_left;
+    tt_event_queue queue;
+    uint64_t *done_ns;
+    tt_moves_result result;
+    /* Memory, bounded. */
+    tt_allocator bounded;
+    const tt_allocator *allocator;
+    uint64_t live_bytes, bytes_max;
+} tt_walk;
+
+TT_INLINE tt_walk_rank *tt_walk_rank_of(const tt_walk *walk, uint32_t rank)
+{
+    TT_DEBUG_ASSERT(rank < walk->problem.size);
+    return (void *)(walk->ranks + rank * walk->rank_bytes);
+}
+
+TT_INLINE tt_walk_lane *tt_walk_lane_of(const tt_walk *walk, tt_walk_rank *rank, uint64_t number)
+{
+    tt_walk_lane *lanes = (void *)(rank + 1);
+    return &lanes[walk->lane_slots == 1 ? 0 : number % TT_LANES_MAX];
+}
+
+TT_INLINE void tt_walk_push(tt_walk *walk, tt_walk_event kind, uint32_t rank, uint32_t index,
+                            uint64_t at_ns)
+{
+    const uint32_t what = index << TT_WALK_WHAT_BITS | (uint32_t)kind;
+    tt_event_queue_push(&walk->queue, (tt_event){.at_ns = at_ns, .rank = rank, .what = what});
+}
+
+TT_INLINE bool tt_walk_move(tt_walk *walk, uint32_t self, const tt_cursor *at, tt_move *move_out)
+{
+    walk->problem.self = self;
+    return walk->algorithm->move(&walk->problem, &walk->plans[tt_walk_rank_of(walk, self)->plan],
+                                 *at, move_out);
+}
+
+/* ---- moves.c ---- */
+
+/* A free frame, or TT_WALK_NONE: no memory, which ends the run. */
+uint32_t tt_walk_frame_take(tt_walk *walk);
+void tt_walk_frame_give(tt_walk *walk, uint32_t index);
+/* The card is given the frame at `at_ns`. */
+void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns);
+
+/* ---- moves_lanes.c ---- */
+
+/* Find the members that send long frames to `self`. */
+void tt_walk_find_sources(tt_walk *walk, uint32_t self);
+void tt_walk_start(tt_walk *walk, uint32_t self);
+/* The frame is in memory, and the rank's processor takes it. */
+void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index);
+/* The lane of this frame has one less to give to the card. */
+void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t released_ns);
+/* The card can be given the frame. */
+void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index);
+/* RELEASE or WORK of a lane. */
+void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot);
+
+/* ---- moves_work.c ---- */
+
+/* What a WORK move does to each of its bytes. */
+typedef struct tt_walk_cost {
+    tt_fabric_work work;
+    uint32_t times;
+} tt_walk_cost;
+
+tt_walk_cost tt_walk_cost_of(const tt_problem *problem, const tt_move *move);
+
+#endif

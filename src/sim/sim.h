@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sim.h - the door of this folder: what a training job would do on a cluster that is modelled.
+ *
+ * The driver under the seam that runs whole machines in one process is platform/sim.h.
+ *
+ * Layer:   sim; may include every layer below api/. For cli, bench and tests: not in the library.
+ * Threads: see each header.
+ * Memory:  see each header.
+ */
+#ifndef TUTTI_SIM_SIM_H
+#define TUTTI_SIM_SIM_H
+
+#include "sim/event_queue.h"
+#include "sim/fabric.h"
+#include "sim/moves.h"
+
+#endif
