@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "api/build_internal.h"
-#include "api/store/store_calls.h"
 #include "api/engine_open.h"
 #include "api/measure.h"
+#include "api/store/store_calls.h"
 #include "base/base.h"
 #include "kernel/hash64.h"
 
