@@ -393,8 +393,9 @@ def _only_context() -> Context:
     """The job that this process has joined."""
     found = [context for context in last_words.joined() if context.is_open]
     if len(found) != 1:
-        raise BadArgument("this process has joined no job; call tutti.init() first" if not found
-                          else f"this process has joined {len(found)} jobs; give context=")
+        raise BadArgument("this process has joined no job; call tutti.init() and keep its result"
+                          if not found else
+                          f"this process has joined {len(found)} jobs; give context=")
     return found[0]
 
 
