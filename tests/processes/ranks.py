@@ -103,8 +103,9 @@ class Rank:
 
 
 class Ranks:
-    """A job. `verbs` is one list for all ranks, or a function of the rank. Ranks that are not
-    among `first` start when `start` is called. `keywords` go to Popen."""
+    """A job of `program`. `verbs` is one list for all ranks, or a function of the rank. Ranks that
+    are not among `first` start when `start` is called. `keywords` go to Popen."""
+    program = WORKER
 
     def __init__(self, size, verbs, variables=None, per_rank=None, first=None, **keywords):
         self.folder = tempfile.TemporaryDirectory(prefix="tutti-ranks-")
@@ -128,8 +129,8 @@ class Ranks:
         return {name: value for name, value in environment.items() if value is not None}
 
     def start(self, *numbers):
-        self.ranks += [Rank([WORKER, *self.verbs(rank)], self.environment(rank), **self.keywords)
-                       for rank in numbers]
+        self.ranks += [Rank([self.program, *self.verbs(rank)], self.environment(rank),
+                            **self.keywords) for rank in numbers]
 
     def __getitem__(self, index):
         return self.ranks[index]
@@ -150,6 +151,21 @@ class Ranks:
 
     def codes(self):
         return [rank.code() for rank in self.ranks]
+
+
+class ServedRanks(Ranks):
+    """Workers of `program`, and behind them servers. `arguments` are those of workers: a list, or
+    a function of the rank."""
+
+    def __init__(self, program, workers, servers, arguments, variables=None, **keywords):
+        self.program, self.workers = str(BIN / program), workers
+        of_worker = arguments if callable(arguments) else lambda rank: arguments
+        super().__init__(workers + servers,
+                         lambda rank: [*map(str, of_worker(rank))] if rank < workers else ["serve"],
+                         {"TUTTI_SERVERS": str(servers), **(variables or {})}, **keywords)
+
+    def stories(self):
+        return [rank.story() for rank in self]
 
 
 def is_alive(pid):

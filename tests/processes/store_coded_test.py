@@ -5,24 +5,12 @@ Labels: asan tsan sync
 Needs: tutti-store_train
 Timeout: 300
 """
+import functools
 import unittest
 
 import ranks
 
-PROGRAM = str(ranks.BIN / "tutti-store_train")
-
-
-class Job(ranks.Ranks):
-    """Workers with these arguments, and behind them servers."""
-
-    def __init__(self, workers, servers, arguments, variables=None):
-        super().__init__(workers + servers,
-                         lambda rank: arguments(rank) if rank < workers else ["serve"],
-                         {"TUTTI_SERVERS": str(servers), **(variables or {})})
-
-    def start(self, *numbers):
-        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
-                       for rank in numbers]
+Job = functools.partial(ranks.ServedRanks, "tutti-store_train")
 
 
 def train(test, policy, update, codec, servers=1, workers=3, iterations=40, **variables):

@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tutti/store.h>
+#include "processes/store_report.h"
 
-enum { USAGE = 2, NO_INIT = 3, FAILED = 7, TENSORS = 3 };
+enum { TENSORS = 3 };
 
 typedef struct job {
     tutti_context *context;
@@ -34,17 +34,7 @@ typedef struct job {
 
 static const char *const names[TENSORS] = {"w", "a", "empty"};
 
-static void must(const job *own, tutti_status status)
-{
-    if (status != TUTTI_OK) {
-        printf("failed %d %s\n", (int)status, tutti_last_error(own->context));
-        (void)fflush(stdout);
-        (void)tutti_shutdown(own->context);
-        exit(FAILED);
-    }
-}
-
-static void say(const char *text, uint64_t number)
+static void say_number(const char *text, uint64_t number)
 {
     printf("%s %" PRIu64 "\n", text, number);
     (void)fflush(stdout);
@@ -74,11 +64,11 @@ static tutti_status iterate(job *own)
         tutti_store_call push = TUTTI_STORE_CALL_INIT;
         push.name = names[k];
         push.input = own->gradients[k];
-        must(own, tutti_store_start(own->store, &push, &handles[k]));
+        must(own->context, tutti_store_start(own->store, &push, &handles[k]));
     }
     clock.verb = TUTTI_STORE_CLOCK;
     clock.clock_out = &own->clock;
-    must(own, tutti_store_start(own->store, &clock, &handles[TENSORS]));
+    must(own->context, tutti_store_start(own->store, &clock, &handles[TENSORS]));
     tutti_status status = TUTTI_OK;
     for (size_t k = 0; k <= TENSORS; k++) {
         const tutti_status one = tutti_wait(handles[k], -1.0);
@@ -91,10 +81,10 @@ static tutti_status iterate(job *own)
 static void load(job *own, const char *path)
 {
     tutti_store_counts counts = TUTTI_STORE_COUNTS_INIT;
-    must(own, tutti_store_load(own->store, path));
-    must(own, tutti_store_count(own->store, &counts));
+    must(own->context, tutti_store_load(own->store, path));
+    must(own->context, tutti_store_count(own->store, &counts));
     own->clock = counts.clock;
-    say("loaded", counts.clock);
+    say_number("loaded", counts.clock);
 }
 
 /* A word "KEY=CLOCK:REST" of this clock: its REST; else NULL. */
@@ -114,16 +104,17 @@ static void act(job *own, char **words)
         const char *path = due(own, *words, "save="), *servers = due(own, *words, "reshard=");
         const char *rate = own->clock == 0 && strncmp(*words, "rate=", 5) == 0 ? *words + 5 : NULL;
         if (path != NULL) {
-            must(own, tutti_store_save(own->store, path));
-            say("saved", own->clock);
+            must(own->context, tutti_store_save(own->store, path));
+            say_number("saved", own->clock);
         }
         if (servers != NULL) {
-            must(own, tutti_store_reshard(own->store, atoi(servers)));
-            say("moved", own->clock);
+            must(own->context, tutti_store_reshard(own->store, atoi(servers)));
+            say_number("moved", own->clock);
         }
         if (rate != NULL && own->rank == 0) {
-            must(own, tutti_store_set(own->store, "lr", strtod(strchr(rate, ':') + 1, NULL),
-                                      strtoull(rate, NULL, 10)));
+            must(own->context,
+                 tutti_store_set(own->store, "lr", strtod(strchr(rate, ':') + 1, NULL),
+                                 strtoull(rate, NULL, 10)));
         }
         if (own->clock == 0 && strncmp(*words, "busy=", 5) == 0) {
             tutti_handle *handle;
@@ -131,9 +122,9 @@ static void act(job *own, char **words)
             push.name = names[0];
             push.input = own->gradients[0];
             if (own->rank == 1) {
-                must(own, tutti_store_start(own->store, &push, &handle));
+                must(own->context, tutti_store_start(own->store, &push, &handle));
             }
-            must(own, tutti_store_save(own->store, *words + 5));
+            must(own->context, tutti_store_save(own->store, *words + 5));
         }
     }
 }
@@ -147,7 +138,7 @@ static void train(job *own, char **words)
             load(own, own->survive);
             own->survive = NULL;
         } else {
-            must(own, status);
+            must(own->context, status);
             act(own, words);
         }
     }
@@ -156,9 +147,9 @@ static void train(job *own, char **words)
 static void report(job *own)
 {
     uint64_t bits = 0;
-    must(own, tutti_barrier(own->context));
+    must(own->context, tutti_barrier(own->context));
     for (size_t k = 0; k < TENSORS; k++) {
-        must(own, tutti_store_pull(own->store, names[k], own->values[k]));
+        must(own->context, tutti_store_pull(own->store, names[k], own->values[k]));
         for (size_t i = 0; i < own->counts[k]; i++) {
             uint32_t word;
             memcpy(&word, &own->values[k][i], sizeof(word));
@@ -184,7 +175,7 @@ static int work(char **arguments)
     own.rank = (uint32_t)tutti_rank(own.context);
     config.policy = arguments[1];
     config.update = arguments[2];
-    must(&own, tutti_store_open(own.context, &config, &own.store));
+    must(own.context, tutti_store_open(own.context, &config, &own.store));
     for (char **word = words; *word != NULL; word++) {
         from = strncmp(*word, "load=", 5) == 0 ? *word + 5 : from;
         own.survive = strncmp(*word, "survive=", 8) == 0 ? *word + 8 : own.survive;
@@ -193,7 +184,7 @@ static int work(char **arguments)
         own.values[k] = calloc(own.counts[k] + 1, sizeof(float));
         own.gradients[k] = calloc(own.counts[k] + 1, sizeof(float));
         if (from == NULL || k == 0) { /* the others come with the file */
-            must(&own,
+            must(own.context,
                  tutti_store_add(own.store, names[k], own.values[k], own.counts[k], TUTTI_F32));
         }
     }
@@ -202,7 +193,7 @@ static int work(char **arguments)
     }
     train(&own, words);
     report(&own);
-    must(&own, tutti_store_close(own.store));
+    must(own.context, tutti_store_close(own.store));
     (void)tutti_shutdown(own.context);
     for (size_t k = 0; k < TENSORS; k++) {
         free(own.values[k]);

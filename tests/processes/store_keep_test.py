@@ -6,6 +6,7 @@ Labels: asan tsan sync
 Needs: tutti-store_keep
 Timeout: 300
 """
+import functools
 import os
 import pathlib
 import signal
@@ -14,27 +15,9 @@ import unittest
 
 import ranks
 
-PROGRAM = str(ranks.BIN / "tutti-store_keep")
+Job = functools.partial(ranks.ServedRanks, "tutti-store_keep")
 UPDATES = ("sgd:lr=0.1", "momentum:lr=0.1,momentum=0.9", "adam:lr=0.01")
 COUNT = "40001"
-
-
-class Job(ranks.Ranks):
-    """Workers with these arguments, and behind them servers."""
-
-    def __init__(self, workers, servers, *arguments):
-        self.workers = workers
-        words = [*map(str, arguments)]
-        super().__init__(workers + servers, lambda rank: words if rank < workers else ["serve"],
-                         {"TUTTI_SERVERS": str(servers)})
-
-    def start(self, *numbers):
-        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
-                       for rank in numbers]
-
-
-def stories(job):
-    return [rank.story() for rank in job]
 
 
 class Kept(unittest.TestCase):
@@ -46,8 +29,8 @@ class Kept(unittest.TestCase):
 
     def train(self, workers, servers, *arguments):
         """The bits, which are the same on all workers."""
-        with Job(workers, servers, *arguments) as job:
-            self.assertEqual(job.codes()[:workers], [0] * workers, stories(job))
+        with Job(workers, servers, arguments) as job:
+            self.assertEqual(job.codes()[:workers], [0] * workers, job.stories())
             bits = {job[rank].expect("^bits (.*)$").group(1) for rank in range(workers)}
         self.assertEqual(len(bits), 1, bits)
         return bits.pop()
@@ -79,13 +62,13 @@ class Bits(Kept):
                 self.train_any(policy, f"load={self.file}")
 
     def train_any(self, policy, word):
-        with Job(2, 1, policy, "momentum:lr=0.01", 5, COUNT, word) as job:
-            self.assertEqual(job.codes()[:2], [0, 0], stories(job))
+        with Job(2, 1, [policy, "momentum:lr=0.01", 5, COUNT, word]) as job:
+            self.assertEqual(job.codes()[:2], [0, 0], job.stories())
 
     def test_sums_have_names_and_clocks(self):
         self.train(2, 1, "bulk", "sum", 5, COUNT, f"save=5:{self.file}")
-        with Job(2, 2, "bulk", "sum", 7, COUNT, f"load={self.file}") as job:
-            self.assertEqual(job.codes()[:2], [0, 0], stories(job))
+        with Job(2, 2, ["bulk", "sum", 7, COUNT, f"load={self.file}"]) as job:
+            self.assertEqual(job.codes()[:2], [0, 0], job.stories())
             job[0].expect("^loaded 5$")
 
     def test_a_store_moves_between_servers(self):
@@ -104,28 +87,28 @@ class Deaths(Kept):
                                         (UPDATES[2], 3, 2)):
             with self.subTest(update=update):
                 whole = self.train(3, servers, "bulk", update, 12, COUNT)
-                with Job(3, servers, "bulk", update, 12, COUNT, f"save=6:{self.file}",
-                         f"survive={self.file}") as job:
+                with Job(3, servers, ["bulk", update, 12, COUNT, f"save=6:{self.file}",
+                                      f"survive={self.file}"]) as job:
                     job[0].expect("^saved 6$")
                     job[3 + victim].signal(signal.SIGKILL)
                     for rank in range(3):
-                        self.assertEqual(job[rank].code(), 0, stories(job))
+                        self.assertEqual(job[rank].code(), 0, job.stories())
                         job[rank].expect("^loaded 6$")
                         self.assertEqual(job[rank].expect("^bits (.*)$").group(1), whole)
 
     def test_servers_that_own_nothing_may_die(self):
         whole = self.train(2, 2, "bulk", UPDATES[2], 200, COUNT)
-        with Job(2, 2, "bulk", UPDATES[2], 200, COUNT, "reshard=3:1") as job:
+        with Job(2, 2, ["bulk", UPDATES[2], 200, COUNT, "reshard=3:1"]) as job:
             job[0].expect("^moved 3$")
             job[3].signal(signal.SIGKILL)
             for rank in range(2):
-                self.assertEqual(job[rank].code(), 0, stories(job))
+                self.assertEqual(job[rank].code(), 0, job.stories())
                 self.assertEqual(job[rank].expect("^bits (.*)$").group(1), whole)
 
 
 class Refused(Kept):
     def refuse(self, arguments, *words):
-        with Job(2, 2, *arguments) as job:
+        with Job(2, 2, arguments) as job:
             for rank in range(2):
                 self.assertEqual(job[rank].code(), 7, job[rank].story())
                 line = job[rank].expect("^failed ").string

@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tutti/store.h>
+#include "processes/store_report.h"
 
-enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7, GOING = 3 };
+enum { GOING = 3 };
 
 typedef struct job {
     tutti_context *context;
@@ -34,29 +34,6 @@ typedef struct job {
     void *pushed, *read;
     uint64_t clock, pushes, uncounted;
 } job;
-
-static void say(const char *text)
-{
-    puts(text);
-    (void)fflush(stdout);
-}
-
-static void must(const job *own, tutti_status status)
-{
-    if (status != TUTTI_OK) {
-        printf("failed %d %s\n", (int)status, tutti_last_error(own->context));
-        (void)fflush(stdout);
-        (void)tutti_shutdown(own->context);
-        exit(FAILED);
-    }
-}
-
-static void wrong(const job *own, const char *what, uint64_t got, uint64_t wanted)
-{
-    printf("rank %u: %s: %" PRIu64 ", not %" PRIu64 "\n", own->rank, what, got, wanted);
-    (void)fflush(stdout);
-    exit(WRONG_VALUE);
-}
 
 /* ---- counters ---- */
 
@@ -79,13 +56,13 @@ static void check_counters(const job *own, uint64_t needed)
         for (uint32_t worker = 0; worker < own->workers; worker++) {
             const uint64_t seen = (uint64_t)values[i] >> (8 * worker) & 255;
             if (worker == own->rank && seen != counted) {
-                wrong(own, "own pushes read", seen, counted);
+                wrong(own->rank, "own pushes read", seen, counted);
             }
             if (seen < needed) {
-                wrong(own, "pushes read at least", seen, needed);
+                wrong(own->rank, "pushes read at least", seen, needed);
             }
             if (seen > own->iterations) {
-                wrong(own, "pushes read at most", seen, own->iterations);
+                wrong(own->rank, "pushes read at most", seen, own->iterations);
             }
         }
     }
@@ -102,10 +79,10 @@ static void start_and_wait(job *own)
     push.counted_out = &is_counted;
     clock.verb = TUTTI_STORE_CLOCK;
     clock.clock_out = &own->clock;
-    must(own, tutti_store_start(own->store, &push, &handles[0]));
-    must(own, tutti_store_start(own->store, &clock, &handles[1]));
+    must(own->context, tutti_store_start(own->store, &push, &handles[0]));
+    must(own->context, tutti_store_start(own->store, &clock, &handles[1]));
     const tutti_status status = tutti_wait_all(handles, 2, -1.0);
-    must(own, status);
+    must(own->context, status);
     own->pushes++;
     own->uncounted += is_counted == 0 ? 1 : 0;
     tutti_handle_free(handles[0]);
@@ -116,19 +93,19 @@ static void check_counts(const job *own)
 {
     tutti_store_counts counts = TUTTI_STORE_COUNTS_INIT;
     uint64_t applied = 0;
-    must(own, tutti_store_count(own->store, &counts));
+    must(own->context, tutti_store_count(own->store, &counts));
     for (size_t i = 0; i < sizeof(counts.staleness) / sizeof(counts.staleness[0]); i++) {
         applied += counts.staleness[i];
     }
     if (counts.pushes != own->pushes || counts.not_counted != own->uncounted ||
         counts.pushed_bytes != own->pushes * own->count * sizeof(int64_t)) {
-        wrong(own, "pushes counted", counts.pushes, own->pushes);
+        wrong(own->rank, "pushes counted", counts.pushes, own->pushes);
     }
     if (counts.clock != own->clock || counts.least > counts.clock + own->iterations) {
-        wrong(own, "clock counted", counts.clock, own->clock);
+        wrong(own->rank, "clock counted", counts.clock, own->clock);
     }
     if (applied < own->pushes - own->uncounted) {
-        wrong(own, "staleness of pushes counted", applied, own->pushes - own->uncounted);
+        wrong(own->rank, "staleness of pushes counted", applied, own->pushes - own->uncounted);
     }
 }
 
@@ -138,12 +115,12 @@ static void run_counters(job *own, bool is_alone)
     for (size_t i = 0; i < own->count; i++) {
         values[i] = 0;
     }
-    must(own, tutti_store_add(own->store, "t", own->pushed, own->count, TUTTI_I64));
+    must(own->context, tutti_store_add(own->store, "t", own->pushed, own->count, TUTTI_I64));
     for (size_t i = 0; i < own->count; i++) {
         values[i] = INT64_C(1) << (8 * own->rank);
     }
     while (own->clock < own->iterations) {
-        must(own, tutti_store_pull(own->store, "t", own->read));
+        must(own->context, tutti_store_pull(own->store, "t", own->read));
         check_counters(own, is_alone ? 0 : needed_at(own, own->clock));
         start_and_wait(own);
         if (own->pushes == GOING) {
@@ -152,8 +129,8 @@ static void run_counters(job *own, bool is_alone)
     }
     check_counts(own);
     if (!is_alone) {
-        must(own, tutti_barrier(own->context));
-        must(own, tutti_store_pull(own->store, "t", own->read));
+        must(own->context, tutti_barrier(own->context));
+        must(own->context, tutti_store_pull(own->store, "t", own->read));
         check_counters(own, needed_at(own, own->iterations) > 0 ? own->iterations : 0);
     }
 }
@@ -187,7 +164,7 @@ static void check_sum(const job *own, uint32_t iteration)
             sum += pushed_at(worker, iteration, i);
         }
         if (memcmp(&sum, &read[i], sizeof(sum)) != 0) {
-            wrong(own, "sum of element", i, iteration);
+            wrong(own->rank, "sum of element", i, iteration);
         }
     }
 }
@@ -195,14 +172,14 @@ static void check_sum(const job *own, uint32_t iteration)
 static void run_sums(job *own, bool is_alone)
 {
     float *pushed = own->pushed;
-    must(own, tutti_store_add(own->store, "t", NULL, own->count, TUTTI_F32));
+    must(own->context, tutti_store_add(own->store, "t", NULL, own->count, TUTTI_F32));
     for (uint32_t iteration = 0; iteration < own->iterations; iteration++) {
         for (size_t i = 0; i < own->count; i++) {
             pushed[i] = pushed_at(own->rank, iteration, i);
         }
         const tutti_status status = tutti_store_push_pull(own->store, "t", pushed, own->read);
         if (!is_alone || !is_lost(own, status, iteration)) {
-            must(own, status);
+            must(own->context, status);
             check_sum(own, iteration);
         }
         if (iteration == GOING) {
@@ -220,28 +197,28 @@ static void run_rates(job *own)
     for (size_t i = 0; i < own->count; i++) {
         pushed[i] = 0.0f;
     }
-    must(own, tutti_store_add(own->store, "t", pushed, own->count, TUTTI_F32));
+    must(own->context, tutti_store_add(own->store, "t", pushed, own->count, TUTTI_F32));
     for (size_t i = 0; i < own->count; i++) {
         pushed[i] = 1.0f;
     }
     for (uint32_t iteration = 0; iteration < own->iterations; iteration++) {
         const float rate = 1.0f / (float)(iteration + 1);
         if (iteration % own->workers == own->rank) {
-            must(own, tutti_store_set(own->store, "lr", (double)rate,
-                                      iteration % 2 == 0 ? TUTTI_STORE_NOW : iteration));
+            must(own->context, tutti_store_set(own->store, "lr", (double)rate,
+                                               iteration % 2 == 0 ? TUTTI_STORE_NOW : iteration));
         }
-        must(own, tutti_store_push_pull(own->store, "t", pushed, read));
+        must(own->context, tutti_store_push_pull(own->store, "t", pushed, read));
         wanted -= rate;
         for (size_t i = 0; i < own->count; i++) {
             if (memcmp(&wanted, &read[i], sizeof(wanted)) != 0) {
-                wrong(own, "value of element", i, iteration);
+                wrong(own->rank, "value of element", i, iteration);
             }
         }
-        must(own, tutti_store_clock(own->store, NULL));
+        must(own->context, tutti_store_clock(own->store, NULL));
     }
     if (tutti_store_set(own->store, "lr", 1.0, 0) != TUTTI_ERR_BAD_ARGUMENT ||
         strstr(tutti_last_error(own->context), "past clock 0") == NULL) {
-        wrong(own, "rates taken for a past clock", 1, 0);
+        wrong(own->rank, "rates taken for a past clock", 1, 0);
     }
 }
 
@@ -262,7 +239,7 @@ static int work(int argument_count, char **arguments)
     own.read = calloc(own.count + 1, sizeof(int64_t));
     config.policy = own.policy;
     config.update = arguments[2];
-    must(&own, tutti_store_open(own.context, &config, &own.store));
+    must(own.context, tutti_store_open(own.context, &config, &own.store));
     if (own.is_sum) {
         run_sums(&own, is_alone);
     } else if (strcmp(arguments[2], "sgd:lr=1.0") == 0) {
@@ -270,7 +247,7 @@ static int work(int argument_count, char **arguments)
     } else {
         run_counters(&own, is_alone);
     }
-    must(&own, tutti_store_close(own.store));
+    must(own.context, tutti_store_close(own.store));
     (void)tutti_shutdown(own.context);
     free(own.pushed);
     free(own.read);

@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tutti/store.h>
+#include "processes/store_report.h"
 
-enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7, GOING = 3 };
+enum { GOING = 3 };
 
 typedef struct job {
     tutti_context *context;
@@ -35,35 +35,12 @@ typedef struct job {
     uint64_t *values; /* [rows][length], of any type */
 } job;
 
-static void say(const char *text)
-{
-    puts(text);
-    (void)fflush(stdout);
-}
-
-static void must(const job *own, tutti_status status)
-{
-    if (status != TUTTI_OK) {
-        printf("failed %d %s\n", (int)status, tutti_last_error(own->context));
-        (void)fflush(stdout);
-        (void)tutti_shutdown(own->context);
-        exit(FAILED);
-    }
-}
-
-static void wrong(const job *own, const char *what, uint64_t got, uint64_t wanted)
-{
-    printf("rank %u: %s: %" PRIu64 ", not %" PRIu64 "\n", own->rank, what, got, wanted);
-    (void)fflush(stdout);
-    exit(WRONG_VALUE);
-}
-
 static void open_store(job *own, const char *policy, const char *update, tutti_store **store_out)
 {
     tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
     config.policy = policy;
     config.update = update;
-    must(own, tutti_store_open(own->context, &config, store_out));
+    must(own->context, tutti_store_open(own->context, &config, store_out));
 }
 
 /* One row of `every`, from a place that `what` moves; returns how many. */
@@ -102,13 +79,13 @@ static void check_row(const job *own, uint64_t row, const int64_t *values, uint6
         for (uint32_t worker = 0; worker < own->workers; worker++) {
             const uint64_t seen = (uint64_t)values[i] >> (8 * worker) & 255;
             if (!pushes_row(worker, row) && seen != 0) {
-                wrong(own, "pushes to a row that was not chosen", seen, 0);
+                wrong(own->rank, "pushes to a row that was not chosen", seen, 0);
             }
             if (pushes_row(worker, row) && worker == own->rank && seen != counted) {
-                wrong(own, "own pushes read", seen, counted);
+                wrong(own->rank, "own pushes read", seen, counted);
             }
             if (pushes_row(worker, row) && seen < needed) {
-                wrong(own, "pushes read at least", seen, needed);
+                wrong(own->rank, "pushes read at least", seen, needed);
             }
         }
     }
@@ -136,9 +113,9 @@ static uint64_t push_and_clock(job *own, uint64_t *clock_out)
     push.counted_out = &is_counted;
     clock.verb = TUTTI_STORE_CLOCK;
     clock.clock_out = clock_out;
-    must(own, tutti_store_start(own->store, &push, &handles[0]));
-    must(own, tutti_store_start(own->store, &clock, &handles[1]));
-    must(own, tutti_wait_all(handles, 2, -1.0));
+    must(own->context, tutti_store_start(own->store, &push, &handles[0]));
+    must(own->context, tutti_store_start(own->store, &clock, &handles[1]));
+    must(own->context, tutti_wait_all(handles, 2, -1.0));
     tutti_handle_free(handles[0]);
     tutti_handle_free(handles[1]);
     return is_counted != 0 ? 1 : 0;
@@ -148,11 +125,11 @@ static void run_counters(job *own, const char *policy, uint64_t iterations)
 {
     uint64_t clock = 0, counted = 0, pulled = 0;
     open_store(own, policy, "add", &own->store);
-    must(own,
+    must(own->context,
          tutti_store_add_table(own->store, "t", own->values, own->rows, own->length, TUTTI_I64));
     for (uint64_t round = 0; clock < iterations; round++) {
         const size_t count = choose(own, round + own->rank, 1 + round % 5);
-        must(own, tutti_store_pull_rows(own->store, "t", own->chosen, count, own->values));
+        must(own->context, tutti_store_pull_rows(own->store, "t", own->chosen, count, own->values));
         pulled += count;
         for (size_t i = 0; i < count; i++) {
             check_row(own, own->chosen[i], (const int64_t *)own->values + i * own->length, counted,
@@ -163,16 +140,16 @@ static void run_counters(job *own, const char *policy, uint64_t iterations)
             say("going");
         }
     }
-    must(own, tutti_barrier(own->context));
-    must(own, tutti_store_pull(own->store, "t", own->values));
+    must(own->context, tutti_barrier(own->context));
+    must(own->context, tutti_store_pull(own->store, "t", own->values));
     for (uint64_t row = 0; row < own->rows; row++) {
         check_row(own, row, (const int64_t *)own->values + row * own->length, counted,
                   needed_at(policy, iterations) > 0 ? iterations : 0);
     }
     tutti_store_counts counts = TUTTI_STORE_COUNTS_INIT;
-    must(own, tutti_store_count(own->store, &counts));
+    must(own->context, tutti_store_count(own->store, &counts));
     if (counts.pulled_bytes != (pulled + own->rows) * own->length * sizeof(int64_t)) {
-        wrong(own, "bytes pulled", counts.pulled_bytes, pulled);
+        wrong(own->rank, "bytes pulled", counts.pulled_bytes, pulled);
     }
 }
 
@@ -198,7 +175,7 @@ static void check_sum(const job *own, uint64_t iteration, const float *read, siz
             sum += pushed_at(worker, iteration, row);
         }
         if (memcmp(&sum, &read[i], sizeof(sum)) != 0) {
-            wrong(own, "sum of a row", row, iteration);
+            wrong(own->rank, "sum of a row", row, iteration);
         }
     }
 }
@@ -209,7 +186,8 @@ static void run_sums(job *own, uint64_t iterations)
     float *values = (float *)own->values;
     bool has_lost = false;
     open_store(own, "bulk", "sum", &own->store);
-    must(own, tutti_store_add_table(own->store, "t", NULL, own->rows, own->length, TUTTI_F32));
+    must(own->context,
+         tutti_store_add_table(own->store, "t", NULL, own->rows, own->length, TUTTI_F32));
     for (uint64_t iteration = 0; iteration < iterations; iteration++) {
         tutti_store_call call = TUTTI_STORE_CALL_INIT;
         tutti_handle *handle;
@@ -222,14 +200,14 @@ static void run_sums(job *own, uint64_t iterations)
         call.input = call.output = values;
         call.rows = own->chosen;
         call.row_count = count;
-        must(own, tutti_store_start(own->store, &call, &handle));
+        must(own->context, tutti_store_start(own->store, &call, &handle));
         const tutti_status status = tutti_wait(handle, -1.0);
         if (status == TUTTI_ERR_PEER_DOWN && !has_lost &&
             strstr(tutti_last_error(own->context), "part of") != NULL) {
             has_lost = true;
             printf("lost %" PRIu64 "\n", iteration);
         } else {
-            must(own, status);
+            must(own->context, status);
             check_sum(own, iteration, values, count);
         }
         tutti_handle_free(handle);
@@ -249,15 +227,15 @@ static void train(job *own, tutti_store *twin, uint64_t iteration)
     for (size_t i = 0; i < count * own->length; i++) {
         values[i] = (float)(1 + iteration + own->rank) / (float)(1 + i % 11);
     }
-    must(own, tutti_store_push_rows(own->store, "t", own->chosen, count, values));
-    must(own, tutti_store_clock(own->store, NULL));
+    must(own->context, tutti_store_push_rows(own->store, "t", own->chosen, count, values));
+    must(own->context, tutti_store_clock(own->store, NULL));
     float *whole = calloc(own->rows * own->length + 1, sizeof(float));
     for (size_t i = 0; i < count; i++) {
         memcpy(whole + own->chosen[i] * own->length, values + i * own->length,
                own->length * sizeof(float));
     }
-    must(own, tutti_store_push(twin, "t", whole));
-    must(own, tutti_store_clock(twin, NULL));
+    must(own->context, tutti_store_push(twin, "t", whole));
+    must(own->context, tutti_store_clock(twin, NULL));
     free(whole);
 }
 
@@ -265,10 +243,10 @@ static void compare(const job *own, tutti_store *twin)
 {
     const size_t bytes = own->rows * own->length * sizeof(float);
     float *other = malloc(bytes + 1);
-    must(own, tutti_store_pull(own->store, "t", own->values));
-    must(own, tutti_store_pull(twin, "t", other));
+    must(own->context, tutti_store_pull(own->store, "t", own->values));
+    must(own->context, tutti_store_pull(twin, "t", other));
     if (memcmp(own->values, other, bytes) != 0) {
-        wrong(own, "bits of the table", 1, 0);
+        wrong(own->rank, "bits of the table", 1, 0);
     }
     free(other);
 }
@@ -278,30 +256,31 @@ static void run_kept(job *own, const char *path)
     tutti_store *twin, *plain;
     open_store(own, "bulk", "adam:lr=0.125", &own->store);
     open_store(own, "bulk", "adam:lr=0.125", &twin);
-    must(own,
+    must(own->context,
          tutti_store_add_table(own->store, "t", own->values, own->rows, own->length, TUTTI_F32));
-    must(own, tutti_store_add(twin, "t", own->values, own->rows * own->length, TUTTI_F32));
+    must(own->context, tutti_store_add(twin, "t", own->values, own->rows * own->length, TUTTI_F32));
     for (uint64_t i = 0; i < 9; i++) {
         train(own, twin, i);
         if (i == 2) {
-            must(own, tutti_store_save(own->store, path));
+            must(own->context, tutti_store_save(own->store, path));
         } else if (i == 3 || i == 7) {
-            must(own, tutti_store_reshard(own->store, i == 3 ? 1 : 9));
+            must(own->context, tutti_store_reshard(own->store, i == 3 ? 1 : 9));
         } else if (i == 4) {
-            must(own, tutti_store_save(own->store, path));
-            must(own, tutti_store_load(own->store, path));
+            must(own->context, tutti_store_save(own->store, path));
+            must(own->context, tutti_store_load(own->store, path));
         }
     }
     compare(own, twin);
     open_store(own, "bulk", "adam", &plain);
-    must(own, tutti_store_add(plain, "t", own->values, own->rows * own->length, TUTTI_F32));
+    must(own->context,
+         tutti_store_add(plain, "t", own->values, own->rows * own->length, TUTTI_F32));
     const tutti_status status = tutti_store_load(plain, path);
     if (status != TUTTI_ERR_MISMATCH ||
         strstr(tutti_last_error(own->context), "add it as in the file") == NULL) {
-        wrong(own, "load of a table as a tensor", (uint64_t)status, 0);
+        wrong(own->rank, "load of a table as a tensor", (uint64_t)status, 0);
     }
-    must(own, tutti_store_close(plain));
-    must(own, tutti_store_close(twin));
+    must(own->context, tutti_store_close(plain));
+    must(own->context, tutti_store_close(twin));
 }
 
 /* ---- refusals ---- */
@@ -323,8 +302,8 @@ static void run_refused(job *own)
     tutti_handle *handle;
     tutti_store_call call = TUTTI_STORE_CALL_INIT;
     open_store(own, "quorum:1", "add", &own->store);
-    must(own, tutti_store_add_table(own->store, "t", first, 5, 2, TUTTI_F32));
-    must(own, tutti_store_add(own->store, "p", first, 5, TUTTI_F32));
+    must(own->context, tutti_store_add_table(own->store, "t", first, 5, 2, TUTTI_F32));
+    must(own->context, tutti_store_add(own->store, "p", first, 5, TUTTI_F32));
     expect(own, tutti_store_pull_rows(own->store, "t", beyond, 2, values), "beyond its 5 rows");
     expect(own, tutti_store_pull_rows(own->store, "t", twice, 2, values), "each row once");
     expect(own, tutti_store_pull_rows(own->store, "t", NULL, 2, values), "rows is NULL");
@@ -362,7 +341,7 @@ static int work(int argument_count, char **arguments)
     } else {
         run_refused(&own);
     }
-    must(&own, tutti_store_close(own.store));
+    must(own.context, tutti_store_close(own.store));
     (void)tutti_shutdown(own.context);
     free(own.chosen);
     free(own.values);

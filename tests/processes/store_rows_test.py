@@ -6,26 +6,14 @@ Needs: tutti-store_rows
 Timeout: 300
 """
 import pathlib
+import functools
 import signal
 import tempfile
 import unittest
 
 import ranks
 
-PROGRAM = str(ranks.BIN / "tutti-store_rows")
-
-
-class Job(ranks.Ranks):
-    """Workers with these arguments, and behind them servers."""
-
-    def __init__(self, workers, servers, arguments, variables=None):
-        super().__init__(workers + servers,
-                         lambda rank: [*map(str, arguments)] if rank < workers else ["serve"],
-                         {"TUTTI_SERVERS": str(servers), **(variables or {})})
-
-    def start(self, *numbers):
-        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
-                       for rank in numbers]
+Job = functools.partial(ranks.ServedRanks, "tutti-store_rows")
 
 
 class Values(unittest.TestCase):

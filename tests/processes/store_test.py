@@ -5,37 +5,19 @@ Labels: asan tsan sync
 Needs: tutti-store_rank
 Timeout: 300
 """
+import functools
 import signal
 import unittest
 
 import ranks
 
-PROGRAM = str(ranks.BIN / "tutti-store_rank")
-
-
-class Job(ranks.Ranks):
-    """Workers with these arguments, and behind them servers."""
-
-    def __init__(self, workers, servers, arguments, variables=None):
-        self.workers = workers
-        super().__init__(workers + servers,
-                         arguments if callable(arguments) else
-                         lambda rank: arguments if rank < workers else ["serve"],
-                         {"TUTTI_SERVERS": str(servers), **(variables or {})})
-
-    def start(self, *numbers):
-        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
-                       for rank in numbers]
-
-
-def stories(job):
-    return [rank.story() for rank in job]
+Job = functools.partial(ranks.ServedRanks, "tutti-store_rank")
 
 
 class Values(unittest.TestCase):
     def check(self, workers, servers, *arguments, **variables):
         with Job(workers, servers, [*map(str, arguments)], variables) as job:
-            self.assertEqual(job.codes(), [0] * (workers + servers), stories(job))
+            self.assertEqual(job.codes(), [0] * (workers + servers), job.stories())
             for rank in range(workers):
                 job[rank].expect("^done$")
 
@@ -154,7 +136,7 @@ class Deaths(unittest.TestCase):
             job[1].signal(signal.SIGSTOP)
             job[0].expect("rank 1 does not respond .*stopped.*waiting for it", of_log=True)
             job[1].signal(signal.SIGCONT)
-            self.assertEqual(job.codes(), [0] * 4, stories(job))
+            self.assertEqual(job.codes(), [0] * 4, job.stories())
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tutti/store.h>
-
-enum { USAGE = 2, NO_INIT = 3, FAILED = 7 };
+#include "processes/store_report.h"
 
 typedef struct job {
     tutti_context *context;
@@ -30,16 +28,6 @@ typedef struct job {
     uint64_t clock;
     float *weights, *gradient;
 } job;
-
-static void must(const job *own, tutti_status status)
-{
-    if (status != TUTTI_OK) {
-        printf("failed %d %s\n", (int)status, tutti_last_error(own->context));
-        (void)fflush(stdout);
-        (void)tutti_shutdown(own->context);
-        exit(FAILED);
-    }
-}
 
 static float target_of(size_t i, uint32_t worker)
 {
@@ -56,11 +44,11 @@ static void set_gradient(job *own)
 
 static void step_here(job *own)
 {
-    must(own, tutti_store_push_pull(own->store, "w", own->gradient, own->gradient));
+    must(own->context, tutti_store_push_pull(own->store, "w", own->gradient, own->gradient));
     for (size_t i = 0; i < own->count; i++) {
         own->weights[i] -= 0.2f * own->gradient[i] / (float)own->workers;
     }
-    must(own, tutti_store_clock(own->store, &own->clock));
+    must(own->context, tutti_store_clock(own->store, &own->clock));
 }
 
 static void step_there(job *own)
@@ -71,12 +59,12 @@ static void step_there(job *own)
     push.input = own->gradient;
     clock.verb = TUTTI_STORE_CLOCK;
     clock.clock_out = &own->clock;
-    must(own, tutti_store_start(own->store, &push, &handles[0]));
-    must(own, tutti_store_start(own->store, &clock, &handles[1]));
-    must(own, tutti_wait_all(handles, 2, -1.0));
+    must(own->context, tutti_store_start(own->store, &push, &handles[0]));
+    must(own->context, tutti_store_start(own->store, &clock, &handles[1]));
+    must(own->context, tutti_wait_all(handles, 2, -1.0));
     tutti_handle_free(handles[0]);
     tutti_handle_free(handles[1]);
-    must(own, tutti_store_pull(own->store, "w", own->weights));
+    must(own->context, tutti_store_pull(own->store, "w", own->weights));
 }
 
 static void report(const job *own)
@@ -113,8 +101,8 @@ static int work(char **arguments)
     config.policy = arguments[1];
     config.update = arguments[2];
     config.codec = arguments[3];
-    must(&own, tutti_store_open(own.context, &config, &own.store));
-    must(&own, tutti_store_add(own.store, "w", own.weights, own.count, TUTTI_F32));
+    must(own.context, tutti_store_open(own.context, &config, &own.store));
+    must(own.context, tutti_store_add(own.store, "w", own.weights, own.count, TUTTI_F32));
     while (own.clock < iterations) {
         set_gradient(&own);
         if (own.is_sum) {
@@ -123,12 +111,12 @@ static int work(char **arguments)
             step_there(&own);
         }
     }
-    must(&own, tutti_barrier(own.context));
+    must(own.context, tutti_barrier(own.context));
     if (!own.is_sum) {
-        must(&own, tutti_store_pull(own.store, "w", own.weights));
+        must(own.context, tutti_store_pull(own.store, "w", own.weights));
     }
     report(&own);
-    must(&own, tutti_store_close(own.store));
+    must(own.context, tutti_store_close(own.store));
     (void)tutti_shutdown(own.context);
     free(own.weights);
     free(own.gradient);

@@ -16,18 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <tutti/store.h>
+#include "processes/store_report.h"
 
-enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7, GOING = 3 };
+enum { GOING = 3 };
 enum { TENSORS = 5, ELEMENTS_MAX = 300000, NAME_BYTES = 16 };
 
 static const size_t counts[TENSORS] = {1, 700, 9000, 70000, ELEMENTS_MAX};
-
-static void say(const char *text)
-{
-    puts(text);
-    (void)fflush(stdout);
-}
 
 /* Of worker `rank`; sums of them are exact. */
 static float value_of(int rank, int step, int tensor, size_t index)
@@ -58,13 +52,6 @@ static void check(const float *values, int size, int step, int tensor)
     }
 }
 
-static void fail(tutti_context *context, tutti_status status)
-{
-    printf("failed %d %s\n", (int)status, tutti_last_error(context));
-    (void)fflush(stdout);
-    exit(FAILED);
-}
-
 static void run_step(tutti_context *context, float *values[TENSORS], int step)
 {
     tutti_handle *handles[TENSORS];
@@ -81,10 +68,7 @@ static void run_step(tutti_context *context, float *values[TENSORS], int step)
         call.dtype = TUTTI_F32;
         call.op = TUTTI_SUM;
         call.priority = -tensor;
-        const tutti_status status = tutti_start(context, &call, &handles[tensor]);
-        if (status != TUTTI_OK) {
-            fail(context, status);
-        }
+        must(context, tutti_start(context, &call, &handles[tensor]));
     }
     for (int tensor = 0; tensor < TENSORS; tensor++) {
         const tutti_status status = tutti_wait(handles[tensor], -1);
@@ -95,7 +79,7 @@ static void run_step(tutti_context *context, float *values[TENSORS], int step)
             printf("lost %d t%d %s\n", step, tensor, text);
             (void)fflush(stdout);
         } else {
-            fail(context, status);
+            must(context, status);
         }
         tutti_handle_free(handles[tensor]);
     }

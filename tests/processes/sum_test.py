@@ -10,38 +10,26 @@ import unittest
 
 import ranks
 
-PROGRAM = str(ranks.BIN / "tutti-sum_rank")
 WORKERS, TENSORS = 3, 5
 
 
-class Job(ranks.Ranks):
-    """Workers that make so many steps, and behind them servers."""
-
-    def __init__(self, servers, steps, hosts=None, **variables):
-        super().__init__(WORKERS + servers,
-                         lambda rank: [str(steps)] if rank < WORKERS else ["serve"],
-                         {"TUTTI_SERVERS": str(servers), "TUTTI_SUM": "server", **variables},
-                         per_rank=lambda rank: {} if hosts is None else
-                         {"TUTTI_HOSTID": hosts[rank]})
-
-    def start(self, *numbers):
-        self.ranks += [ranks.Rank([PROGRAM, *self.verbs(rank)], self.environment(rank))
-                       for rank in numbers]
-
-
-def stories(job):
-    return [rank.story() for rank in job]
+def job_of(servers, steps, hosts=None, **variables):
+    """Workers that make so many steps, and servers that sum."""
+    return ranks.ServedRanks("tutti-sum_rank", WORKERS, servers, [steps],
+                             {"TUTTI_SUM": "server", **variables},
+                             per_rank=lambda rank: {} if hosts is None else
+                             {"TUTTI_HOSTID": hosts[rank]})
 
 
 class Deaths(unittest.TestCase):
     def check(self, servers, kills, hosts=None, **variables):
-        with Job(servers, 400, hosts, **variables) as job:
+        with job_of(servers, 400, hosts, **variables) as job:
             for rank in range(WORKERS):
                 job[rank].expect("^going$")
             for number in range(kills):
                 job[WORKERS + number].signal(signal.SIGKILL)
             self.assertEqual([job[rank].code() for rank in range(WORKERS)], [0] * WORKERS,
-                             stories(job))
+                             job.stories())
             job[0].expect(r"server \d .* is gone; from now on the workers make the sums",
                           of_log=True)
             for rank in range(WORKERS):
@@ -65,8 +53,8 @@ class Deaths(unittest.TestCase):
 class Life(unittest.TestCase):
     def test_without_a_death(self):
         for servers in (0, 2):
-            with self.subTest(servers=servers), Job(servers, 20) as job:
-                self.assertEqual(job.codes(), [0] * (WORKERS + servers), stories(job))
+            with self.subTest(servers=servers), job_of(servers, 20) as job:
+                self.assertEqual(job.codes(), [0] * (WORKERS + servers), job.stories())
 
 
 if __name__ == "__main__":

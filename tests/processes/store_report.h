@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_report.h - what the ranks of the tests of stores print, and how they end.
+ *
+ * One line per event on standard output, flushed. Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong
+ * value; 7 a call failed, which is printed as "failed STATUS TEXT".
+ *
+ * Layer:   tests.
+ * Threads: one.
+ * Memory:  none.
+ */
+#ifndef TUTTI_TESTS_PROCESSES_STORE_REPORT_H
+#define TUTTI_TESTS_PROCESSES_STORE_REPORT_H
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tutti/store.h>
+
+enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7 };
+
+static inline void say(const char *text)
+{
+    puts(text);
+    (void)fflush(stdout);
+}
+
+static inline void must(tutti_context *context, tutti_status status)
+{
+    if (status != TUTTI_OK) {
+        printf("failed %d %s\n", (int)status, tutti_last_error(context));
+        (void)fflush(stdout);
+        (void)tutti_shutdown(context);
+        exit(FAILED);
+    }
+}
+
+static inline void wrong(uint32_t rank, const char *what, uint64_t got, uint64_t wanted)
+{
+    printf("rank %u: %s: %" PRIu64 ", not %" PRIu64 "\n", rank, what, got, wanted);
+    (void)fflush(stdout);
+    exit(WRONG_VALUE);
+}
+
+#endif
