@@ -71,6 +71,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
         tt_text_add(&why, "a job has at most %d stores", (int)TT_STORE_SUMS);
         status = TT_ERR_NO_RESOURCE;
     }
+    TT_ASSERT(!request->is_sums || sync->listener.submit != NULL);
     const uint32_t id = request->is_sums ? (uint32_t)TT_STORE_SUMS : sync->store_count;
     tt_split split = *tt_sync_split(sync, id);
     if (status == TT_OK && !request->is_sums) {

@@ -60,7 +60,8 @@ typedef struct live_rank {
     bool is_gone;
     live_call *sums; /* OPEN of the store of named sums, or NULL */
     tt_request join;
-    bool is_joining;
+    bool has_join;   /* it is not over, */
+    bool is_joining; /* and control has it */
 } live_rank;
 
 typedef struct live_world {
@@ -280,7 +281,19 @@ static void sum_finished(tt_request *request)
 static void join_finished(tt_request *request)
 {
     live_rank *own = request->owner;
-    own->is_joining = false;
+    own->has_join = own->is_joining = false;
+}
+
+/* tt_sync_listener.submit: control runs what owners do no more. */
+static void submit_inner(void *owner, tt_request *request)
+{
+    live_rank *own = owner;
+    if (request->is_join) {
+        own->is_joining = true;
+        return;
+    }
+    request->status = TT_OK;
+    request->finished(request);
 }
 
 static void sum(live_world *world, live_rank *own, uint64_t choice)
@@ -325,10 +338,10 @@ static void sum_event(live_world *world, uint32_t rank)
         sum(world, own, choice);
     } else if (own->is_joining) {
         own->join.finished(&own->join);
-    } else {
-        own->is_joining = true;
+    } else if (!own->has_join) {
+        own->has_join = true;
         own->join = (tt_request){.is_join = true, .finished = join_finished, .owner = own};
-        tt_sync_join(own->sync, &own->join);
+        own->is_joining = !tt_sync_join(own->sync, &own->join);
     }
 }
 
@@ -428,9 +441,10 @@ static void lose(live_world *world, uint32_t gone, bool is_dead)
 static void world_make(live_world *world)
 {
     const tt_machine inner = {.ops = &nothing};
-    const tt_sync_listener listener = {.report = drop_report};
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         live_rank *own = &world->ranks[rank];
+        const tt_sync_listener listener = {
+            .owner = own, .report = drop_report, .submit = submit_inner};
         const tt_roles roles = {
             .rank = rank, .workers = WORKERS, .servers = RANKS - WORKERS, .epoch = EPOCH};
         *own = (live_rank){.platform.ops = &driver, .world = world, .rank = rank};
