@@ -56,7 +56,7 @@ static void lay_out(tt_walk *walk)
 }
 
 typedef struct sizes {
-    size_t ranks, partners, granted, sources, issued, facts;
+    size_t ranks, partners, granted, sources, facts;
 } sizes;
 
 static sizes sizes_of(const tt_walk *walk)
@@ -69,7 +69,6 @@ static sizes sizes_of(const tt_walk *walk)
         .partners = has_few ? size * walk->partner_max : 0,
         .granted = has_many ? size * size : 0,
         .sources = has_many ? size * walk->bit_words : 0,
-        .issued = has_many ? size * walk->lane_slots * walk->bit_words : 0,
         .facts = walk->algorithm->needs_facts ? size : 0,
     };
 }
@@ -90,7 +89,6 @@ static tt_status walk_reserve(tt_walk *walk)
                           take(walk, &walk->partners, wanted.partners, sizeof(*walk->partners)) &&
                           take(walk, &walk->granted, wanted.granted, sizeof(*walk->granted)) &&
                           take(walk, &walk->sources, wanted.sources, sizeof(*walk->sources)) &&
-                          take(walk, &walk->issued, wanted.issued, sizeof(*walk->issued)) &&
                           take(walk, &walk->frames, FRAMES_MIN, sizeof(*walk->frames));
     walk->frame_capacity = walk->frames != NULL ? FRAMES_MIN : 0;
     walk->frame_free = TT_WALK_NONE;
@@ -105,7 +103,6 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->partners, held.partners, sizeof(*walk->partners));
     tt_release(&walk->bounded, walk->granted, held.granted, sizeof(*walk->granted));
     tt_release(&walk->bounded, walk->sources, held.sources, sizeof(*walk->sources));
-    tt_release(&walk->bounded, walk->issued, held.issued, sizeof(*walk->issued));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
     TT_ASSERT(walk->live_bytes == sizeof(*walk));
@@ -449,8 +446,7 @@ static uint64_t bytes_held(const tt_walk *walk)
     const sizes held = sizes_of(walk);
     return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
            held.granted * sizeof(*walk->granted) + held.sources * sizeof(*walk->sources) +
-           held.issued * sizeof(*walk->issued) + held.facts * sizeof(*walk->facts) +
-           FRAMES_MIN * sizeof(*walk->frames);
+           held.facts * sizeof(*walk->facts) + FRAMES_MIN * sizeof(*walk->frames);
 }
 
 uint64_t tt_moves_bytes(const tt_moves_input *input)

@@ -99,7 +99,6 @@ typedef struct tt_walk {
     tt_walk_partner *partners; /* [size * partner_max], if frames wait and a round has one peer */
     uint32_t *granted;         /* [size * size], if frames wait and a round has many */
     uint64_t *sources;         /* [size * size] bits, likewise */
-    uint64_t *issued;          /* [size * lane_slots * size] bits, likewise */
     size_t bit_words;          /* of `size` bits */
     tt_fact *facts;
     tt_walk_frame *frames;

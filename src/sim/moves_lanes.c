@@ -149,36 +149,18 @@ static void grant_open_lanes(tt_walk *walk, uint32_t self)
     }
 }
 
-/* Sends of the round that were issued, where only some of them may wait. */
-static uint64_t *issued_of(const tt_walk *walk, uint32_t self, const tt_walk_lane *lane)
-{
-    return &walk->issued[((size_t)self * walk->lane_slots + slot_of(walk, lane)) * walk->bit_words];
-}
-
-static void try_issue(tt_walk *walk, uint32_t self, tt_walk_lane *lane, const tt_move *move)
-{
-    if (*granted_by(walk, self, move->peer) <= lane->number) {
-        return;
-    }
-    if (walk->plans[0].fan > 1) {
-        issued_of(walk, self, lane)[move->peer / 64] |= UINT64_C(1) << (move->peer % 64);
-    }
-    TT_ASSERT(lane->sends_waiting > 0);
-    lane->sends_waiting--;
-    issue(walk, self, lane, move);
-}
-
-static void issue_waiting(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
+/* The round's send to a peer that has just granted its lane; a round has at most one. */
+static void issue_granted(tt_walk *walk, uint32_t self, tt_walk_lane *lane, uint32_t peer)
 {
     tt_move move = {0};
     tt_cursor at = {.lane = lane->number, .round = lane->round};
-    TT_ASSERT(!walk->is_eager);
-    for (; lane->sends_waiting > 0 && tt_walk_move(walk, self, &at, &move); at.index++) {
-        const bool is_issued =
-            walk->plans[0].fan > 1 && move.kind == TT_MOVE_SEND &&
-            (issued_of(walk, self, lane)[move.peer / 64] >> (move.peer % 64) & 1) != 0;
-        if (move.kind == TT_MOVE_SEND && !is_issued) {
-            try_issue(walk, self, lane, &move);
+    TT_ASSERT(!walk->is_eager && lane->is_entered);
+    for (; tt_walk_move(walk, self, &at, &move); at.index++) {
+        if (move.kind == TT_MOVE_SEND && move.peer == peer) {
+            TT_ASSERT(lane->sends_waiting > 0);
+            lane->sends_waiting--;
+            issue(walk, self, lane, &move);
+            return;
         }
     }
 }
@@ -187,12 +169,11 @@ static void issue_waiting(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
 
 static void enter_send(tt_walk *walk, uint32_t self, tt_walk_lane *lane, const tt_move *move)
 {
-    if (walk->is_eager) {
+    if (walk->is_eager || *granted_by(walk, self, move->peer) > lane->number) {
         issue(walk, self, lane, move);
-        return;
+    } else {
+        lane->sends_waiting++;
     }
-    lane->sends_waiting++;
-    try_issue(walk, self, lane, move);
 }
 
 static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_lane *lane)
@@ -204,9 +185,6 @@ static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_wal
     lane->reduce_bytes = 0;
     lane->work_bytes = 0;
     TT_DEBUG_ASSERT(lane->sends_waiting == 0 && lane->departs_open == 0);
-    for (size_t i = 0; walk->issued != NULL && i < walk->bit_words; i++) {
-        issued_of(walk, self, lane)[i] = 0;
-    }
     for (; tt_walk_move(walk, self, &at, &move); at.index++) {
         switch (move.kind) {
         case TT_MOVE_NONE:
@@ -303,8 +281,6 @@ static void lane_run(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
     while (lane->is_open && !walk->queue.has_failed) {
         if (!lane->is_entered) {
             round_enter(walk, self, rank, lane);
-        } else if (lane->sends_waiting > 0) {
-            issue_waiting(walk, self, lane);
         }
         if (!is_exchanged(walk, self, rank, lane)) {
             return;
@@ -448,16 +424,20 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index)
     lane_run(walk, self, lane);
 }
 
+/* Sends to that member wait in exactly the lanes that it has not granted yet. */
 static void take_grant(tt_walk *walk, uint32_t self, uint32_t index)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    uint32_t *granted = granted_by(walk, self, walk->frames[index].route.source);
-    const uint32_t lanes = walk->frames[index].lane;
+    const uint32_t peer = walk->frames[index].route.source, end = walk->frames[index].lane;
+    uint32_t *granted = granted_by(walk, self, peer);
+    const uint32_t first = *granted;
     tt_walk_frame_give(walk, index);
-    *granted = lanes > *granted ? lanes : *granted;
+    *granted = end > first ? end : first;
     for (uint32_t slot = 0; slot < walk->lane_slots; slot++) {
         tt_walk_lane *lane = tt_walk_lane_of(walk, rank, slot);
-        if (lane->is_open && lane->sends_waiting > 0) {
+        if (lane->is_open && lane->sends_waiting > 0 && lane->number >= first &&
+            lane->number < end) {
+            issue_granted(walk, self, lane, peer);
             lane_run(walk, self, lane);
         }
     }
