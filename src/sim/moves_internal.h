@@ -76,13 +76,16 @@ typedef struct tt_walk_partner {
 typedef struct tt_walk_rank {
     uint64_t clock_ns; /* its processor is busy until then */
     uint32_t lanes_opened, lanes_done;
-    uint32_t parked; /* the oldest frame of a lane that is not open */
-    uint32_t queued; /* events of this rank, besides those of first bytes */
+    uint32_t parked, parked_last; /* frames of lanes that are not open, the oldest first */
+    uint32_t queued;              /* events of this rank, besides those of first bytes */
     uint32_t partner_count;
     uint32_t waiting, waiting_last; /* events that the processor was too busy for, in order */
     uint8_t plan;
     bool is_started, is_opening;
 } tt_walk_rank;
+
+_Static_assert(sizeof(tt_walk_rank) + sizeof(tt_walk_lane) + sizeof(uint64_t) <= 128,
+               "a rank with one lane, and its arrivals, are two lines of cache");
 
 typedef struct tt_walk {
     tt_problem problem; /* self changes from call to call */

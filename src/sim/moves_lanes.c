@@ -317,24 +317,26 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index);
 /* The oldest parked frame of an open lane, taken off the list; or TT_WALK_NONE. */
 static uint32_t unpark(tt_walk *walk, tt_walk_rank *rank)
 {
-    uint32_t *at = &rank->parked;
-    while (*at != TT_WALK_NONE && walk->frames[*at].lane >= rank->lanes_opened) {
-        at = &walk->frames[*at].next;
+    uint32_t before = TT_WALK_NONE, found = rank->parked;
+    while (found != TT_WALK_NONE && walk->frames[found].lane >= rank->lanes_opened) {
+        before = found;
+        found = walk->frames[found].next;
     }
-    const uint32_t found = *at;
-    if (found != TT_WALK_NONE) {
-        *at = walk->frames[found].next;
+    if (found == TT_WALK_NONE) {
+        return found;
     }
+    uint32_t *link = before == TT_WALK_NONE ? &rank->parked : &walk->frames[before].next;
+    *link = walk->frames[found].next;
+    rank->parked_last = rank->parked_last == found ? before : rank->parked_last;
     return found;
 }
 
 static void park(tt_walk *walk, tt_walk_rank *rank, uint32_t index)
 {
-    uint32_t *at = &rank->parked;
-    while (*at != TT_WALK_NONE) {
-        at = &walk->frames[*at].next;
-    }
-    *at = index;
+    const bool is_first = rank->parked == TT_WALK_NONE;
+    uint32_t *link = is_first ? &rank->parked : &walk->frames[rank->parked_last].next;
+    *link = index;
+    rank->parked_last = index;
     walk->frames[index].next = TT_WALK_NONE;
 }
 

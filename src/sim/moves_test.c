@@ -521,6 +521,24 @@ static void test_a_late_rank_delays_the_others_by_as_much(void **state)
     fabric->ops->destroy(fabric);
 }
 
+/* Frames of more lanes than are open at once, and of all of them before the call is made. */
+static void test_a_late_root_takes_what_waits_for_it(void **state)
+{
+    (void)state;
+    uint64_t start_ns[RANKS_MAX] = {[3] = UINT64_C(1000) * 1000 * 1000};
+    tt_fabric *fabric = plain_fabric(RANKS_MAX);
+    tt_moves_input input = input_of(fabric, TT_GATHER, RANKS_MAX, 100 * 1024 - 4);
+    input.problem.segment_bytes = 1024;
+    input.problem.root = 3;
+    input.start_ns = start_ns;
+    for (uint32_t i = 0; i < 2; i++) {
+        fabric->is_private = i == 0;
+        fabric->ops->reset(fabric);
+        check_walk(tt_algorithm_find("pairwise"), &input);
+    }
+    fabric->ops->destroy(fabric);
+}
+
 static void test_oversubscribed_uplinks_take_as_much_longer(void **state)
 {
     (void)state;
@@ -601,6 +619,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_same_input_gives_the_same_times),
         cmocka_unit_test(test_shortcuts_change_no_time),
         cmocka_unit_test(test_a_late_rank_delays_the_others_by_as_much),
+        cmocka_unit_test(test_a_late_root_takes_what_waits_for_it),
         cmocka_unit_test(test_oversubscribed_uplinks_take_as_much_longer),
         cmocka_unit_test(test_memory_is_refused_before_the_start_and_never_exceeded),
         cmocka_unit_test(test_27600_ranks_fit_into_256_mib),
