@@ -159,6 +159,7 @@ static tt_moves_traffic *traffic_of(tt_walk *walk, const tt_walk_frame *frame)
 void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
 {
     const tt_walk_frame *frame = &walk->frames[index];
+    TT_ASSERT(!tt_walk_is_early(walk, at_ns));
     const tt_departure departure = walk->fabric->ops->send(walk->fabric, &frame->route, at_ns);
     tt_moves_traffic *traffic = traffic_of(walk, frame);
     traffic->frames_sent++;
@@ -240,13 +241,17 @@ static void wait_in_line(tt_walk *walk, tt_walk_rank *rank, uint32_t self, uint3
     rank->waiting_last = index;
 }
 
+static bool is_busy(const tt_walk *walk, const tt_walk_rank *rank)
+{
+    return rank->clock_ns > walk->now_ns || rank->resumes > 0;
+}
+
 /* Where ranks share links or memory, everything must happen in the order of times: a rank does
  * nothing before its processor is free. */
 static void offer(tt_walk *walk, uint32_t self, uint32_t what)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    const bool is_busy = rank->clock_ns > walk->now_ns || rank->waiting != TT_WALK_NONE;
-    if (!walk->fabric->is_private && is_busy) {
+    if (!walk->fabric->is_private && (is_busy(walk, rank) || rank->waiting != TT_WALK_NONE)) {
         wait_in_line(walk, rank, self, what);
     } else {
         serve(walk, self, what);
@@ -256,7 +261,7 @@ static void offer(tt_walk *walk, uint32_t self, uint32_t what)
 static void serve_waiting(tt_walk *walk, uint32_t self)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    while (rank->waiting != TT_WALK_NONE && rank->clock_ns <= walk->now_ns) {
+    while (rank->waiting != TT_WALK_NONE && !is_busy(walk, rank)) {
         const uint32_t index = rank->waiting, what = walk->frames[index].what;
         rank->waiting = walk->frames[index].next;
         tt_walk_frame_give(walk, index);
@@ -270,7 +275,8 @@ static void serve_waiting(tt_walk *walk, uint32_t self)
 static void handle(tt_walk *walk, tt_event event)
 {
     const uint32_t self = event.rank, index = event.what >> TT_WALK_WHAT_BITS;
-    switch ((tt_walk_event)(event.what & ((1 << TT_WALK_WHAT_BITS) - 1))) {
+    const tt_walk_event kind = event.what & ((1 << TT_WALK_WHAT_BITS) - 1);
+    switch (kind) {
     case TT_WALK_HEAD:
         pass(walk, self, index);
         break;
@@ -279,6 +285,11 @@ static void handle(tt_walk *walk, tt_event event)
         break;
     case TT_WALK_IDLE:
         serve_waiting(walk, self);
+        break;
+    case TT_WALK_TAKE:
+    case TT_WALK_GO_ON:
+    case TT_WALK_UNPARK:
+        tt_walk_resume(walk, self, kind, index);
         break;
     default:
         offer(walk, self, event.what);

@@ -3,7 +3,9 @@
  * moves_lanes.c - lanes, rounds and arrivals of one rank, as aggregate/exec_lanes.c runs them.
  *
  *  (1) A rank's processor does one thing at a time: clock_ns is when it is free.
- *  (2) A lane has at most one event of its own queued: RELEASE or WORK.
+ *  (2) A lane has at most one event of its own queued: RELEASE, WORK or GO_ON.
+ *  (3) Where a model must be asked in the order of times, it is asked for work when that begins:
+ *      what the processor goes on with has an event, and what waits for it comes after that.
  */
 #include "sim/moves_internal.h"
 
@@ -218,10 +220,33 @@ static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_wal
     }
 }
 
-static void reduce(tt_walk *walk, uint32_t self, tt_walk_rank *rank, uint64_t bytes)
+static void work(tt_walk *walk, uint32_t self, tt_fabric_work kind, uint64_t bytes)
 {
-    rank->clock_ns =
-        walk->fabric->ops->work(walk->fabric, self, TT_FABRIC_REDUCE, bytes, rank->clock_ns);
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    TT_ASSERT(!tt_walk_is_early(walk, rank->clock_ns));
+    rank->clock_ns = walk->fabric->ops->work(walk->fabric, self, kind, bytes, rank->clock_ns);
+}
+
+/* The processor goes on when it has done what keeps it busy. */
+static void resume_later(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    rank->resumes++;
+    tt_walk_push(walk, kind, self, index, rank->clock_ns);
+}
+
+/* The sum of the round. False: it is due later. */
+static bool reduce_due(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_lane *lane)
+{
+    if (lane->reduce_bytes > 0 && tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
+        return false;
+    }
+    if (lane->reduce_bytes > 0) {
+        work(walk, self, TT_FABRIC_REDUCE, lane->reduce_bytes);
+        lane->reduce_bytes = 0;
+    }
+    return true;
 }
 
 /* The round's work: at once if it is short, else in pieces, between which frames are handled. True:
@@ -230,6 +255,10 @@ static bool work_on(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_la
 {
     const bool is_short = lane->work_bytes <= TT_WALK_SHORT_BYTES && !lane->is_cut;
     while (lane->work_bytes > 0) {
+        if (is_short && tt_walk_is_early(walk, rank->clock_ns)) {
+            resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
+            return false;
+        }
         if (!is_short && rank->clock_ns > walk->now_ns) {
             tt_walk_push(walk, TT_WALK_WORK, self, slot_of(walk, lane), rank->clock_ns);
             rank->queued++;
@@ -237,8 +266,7 @@ static bool work_on(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_la
             return false;
         }
         const uint64_t bytes = tt_min_u64(lane->work_bytes, TT_WALK_PIECE_BYTES);
-        rank->clock_ns = walk->fabric->ops->work(walk->fabric, self, (tt_fabric_work)lane->work,
-                                                 bytes * lane->work_times, rank->clock_ns);
+        work(walk, self, (tt_fabric_work)lane->work, bytes * lane->work_times);
         lane->work_bytes -= bytes;
     }
     return true;
@@ -285,11 +313,7 @@ static void lane_run(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
         if (!is_exchanged(walk, self, rank, lane)) {
             return;
         }
-        if (lane->reduce_bytes > 0) {
-            reduce(walk, self, rank, lane->reduce_bytes);
-            lane->reduce_bytes = 0;
-        }
-        if (!work_on(walk, self, rank, lane)) {
+        if (!reduce_due(walk, self, rank, lane) || !work_on(walk, self, rank, lane)) {
             return;
         }
         lane->is_entered = false;
@@ -340,6 +364,23 @@ static void park(tt_walk *walk, tt_walk_rank *rank, uint32_t index)
     walk->frames[index].next = TT_WALK_NONE;
 }
 
+static void take_parked(tt_walk *walk, uint32_t self)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    while (!rank->is_unparking) {
+        const uint32_t index = unpark(walk, rank);
+        if (index == TT_WALK_NONE) {
+            return;
+        }
+        if (tt_walk_is_early(walk, rank->clock_ns)) {
+            rank->is_unparking = true;
+            resume_later(walk, self, TT_WALK_UNPARK, index);
+        } else {
+            take_data(walk, self, index);
+        }
+    }
+}
+
 /* Open as many lanes as fit. Lanes may end as soon as they start: the outermost call opens the
  * next. */
 static void lanes_open(tt_walk *walk, uint32_t self, tt_walk_rank *rank)
@@ -364,10 +405,7 @@ static void lanes_open(tt_walk *walk, uint32_t self, tt_walk_rank *rank)
                 lane_run(walk, self, lane);
             }
         }
-        for (uint32_t index = unpark(walk, rank); index != TT_WALK_NONE;
-             index = unpark(walk, rank)) {
-            take_data(walk, self, index);
-        }
+        take_parked(walk, self);
     }
     rank->is_opening = false;
 }
@@ -410,7 +448,7 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index)
         TT_ASSERT(frame.round >= lane->round);
         note_arrival(walk, rank, lane, frame.round);
         if (walk->plans[0].reduce_early && is_reduced(walk, self, &frame)) {
-            reduce(walk, self, rank, frame.route.bytes);
+            work(walk, self, TT_FABRIC_REDUCE, frame.route.bytes);
         }
         return;
     }
@@ -420,7 +458,7 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index)
         lane->sends_waiting == 0 && lane->departs_open == 0 && lane->released_ns <= rank->clock_ns;
     if (lane->reduce_bytes > 0 && lane->reduce_peer == frame.route.source &&
         (is_sent || walk->plans[0].reduce_early)) {
-        reduce(walk, self, rank, lane->reduce_bytes);
+        work(walk, self, TT_FABRIC_REDUCE, lane->reduce_bytes);
         lane->reduce_bytes = 0;
     }
     lane_run(walk, self, lane);
@@ -445,17 +483,27 @@ static void take_grant(tt_walk *walk, uint32_t self, uint32_t index)
     }
 }
 
-void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index)
+static void take_frame(tt_walk *walk, uint32_t self, uint32_t index)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
     const tt_walk_frame *frame = &walk->frames[index];
-    rank->clock_ns += tt_fabric_overhead(walk->fabric, frame->route.bytes);
     if (frame->is_grant) {
         take_grant(walk, self, index);
     } else if (frame->lane >= rank->lanes_opened) {
         park(walk, rank, index);
     } else {
         take_data(walk, self, index);
+    }
+}
+
+void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    rank->clock_ns += tt_fabric_overhead(walk->fabric, walk->frames[index].route.bytes);
+    if (tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_TAKE, index);
+    } else {
+        take_frame(walk, self, index);
     }
 }
 
@@ -498,4 +546,28 @@ void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index)
 void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot)
 {
     lane_run(walk, self, lane_at(walk, self, slot));
+}
+
+void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    TT_ASSERT(rank->resumes > 0);
+    rank->resumes--;
+    if (rank->clock_ns > walk->now_ns) { /* it went on with something else */
+        resume_later(walk, self, kind, index);
+        return;
+    }
+    switch (kind) {
+    case TT_WALK_TAKE:
+        take_frame(walk, self, index);
+        break;
+    case TT_WALK_GO_ON:
+        lane_run(walk, self, lane_at(walk, self, index));
+        break;
+    default:
+        rank->is_unparking = false;
+        take_data(walk, self, index);
+        take_parked(walk, self);
+        break;
+    }
 }

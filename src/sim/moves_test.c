@@ -427,6 +427,90 @@ static void test_algorithms_of_shared_memory_are_walked(void **state)
     }
 }
 
+/* ---- the order of times ---- */
+
+/* A model that passes all questions on, if none is earlier than the one before. */
+typedef struct watch {
+    tt_fabric base;
+    tt_fabric *inner;
+    uint64_t last_ns, works;
+} watch;
+
+static watch *watch_at(tt_fabric *fabric, uint64_t at_ns)
+{
+    watch *self = TT_CONTAINER_OF(fabric, watch, base);
+    assert_true(at_ns >= self->last_ns);
+    self->last_ns = at_ns;
+    return self;
+}
+
+static tt_departure watch_send(tt_fabric *fabric, const tt_fabric_frame *frame, uint64_t at_ns)
+{
+    tt_fabric *inner = watch_at(fabric, at_ns)->inner;
+    return inner->ops->send(inner, frame, at_ns);
+}
+
+static bool watch_pass(tt_fabric *fabric, const tt_fabric_frame *frame, uint32_t hop,
+                       uint64_t *at_ns_io)
+{
+    tt_fabric *inner = watch_at(fabric, *at_ns_io)->inner;
+    return inner->ops->pass(inner, frame, hop, at_ns_io);
+}
+
+static uint64_t watch_work(tt_fabric *fabric, uint32_t rank, tt_fabric_work work, uint64_t bytes,
+                           uint64_t at_ns)
+{
+    watch *self = watch_at(fabric, at_ns);
+    self->works++;
+    return self->inner->ops->work(self->inner, rank, work, bytes, at_ns);
+}
+
+/* Returns how often the model was asked for work. */
+static uint64_t check_order(tt_moves_input *input, tt_fabric *inner)
+{
+    static const tt_fabric_ops ops = {
+        .name = "watch", .send = watch_send, .pass = watch_pass, .work = watch_work};
+    watch self = {.base = {.ops = &ops, .config = inner->config}, .inner = inner};
+    uint64_t done_ns[RANKS_MAX];
+    tt_text why = {0};
+    tt_moves_result result;
+    input->fabric = &self.base;
+    if (tt_moves_run(input, &why, done_ns, &result) != TT_OK) {
+        fail_msg("%s", why.bytes);
+    }
+    input->fabric = inner;
+    return self.works;
+}
+
+static void test_shared_models_are_asked_in_the_order_of_times(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {24, 1000, 60000, 900000};
+    uint64_t start_ns[12], works = 0;
+    const tt_fabric_config config = shared_config(12, 3);
+    tt_text why = {0};
+    tt_fabric *fabric = NULL;
+    for (uint32_t rank = 0; rank < 12; rank++) {
+        start_ns[rank] = rank * 7919 % 50000;
+    }
+    assert_int_equal(TT_OK, tt_fabric_create(tt_fabric_find("memory"), &config,
+                                             &tt_allocator_default, &why, &fabric));
+    for (uint32_t i = 0; tt_algorithm_at(i) != NULL; i++) {
+        for (uint32_t k = 0; k < 2 * TT_ARRAY_COUNT(lengths); k++) {
+            tt_moves_input input = input_of(fabric, TT_ALLREDUCE, 12, lengths[k / 2]);
+            input.forced = tt_algorithm_at(i)->name;
+            input.problem.segment_bytes = 4096;
+            input.problem.is_in_place = false;
+            input.eager_bytes_max = k % 2 == 0 ? 8192 : 512;
+            input.start_ns = start_ns;
+            fabric->ops->reset(fabric);
+            works += check_order(&input, fabric);
+        }
+    }
+    assert_true(works > 10000);
+    fabric->ops->destroy(fabric);
+}
+
 /* ---- the rest of the contract ---- */
 
 static void test_the_same_input_gives_the_same_times(void **state)
@@ -616,6 +700,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_lanes_of_a_ring_hide_the_latency),
         cmocka_unit_test(test_what_is_sent_arrives_in_every_algorithm_and_model),
         cmocka_unit_test(test_algorithms_of_shared_memory_are_walked),
+        cmocka_unit_test(test_shared_models_are_asked_in_the_order_of_times),
         cmocka_unit_test(test_the_same_input_gives_the_same_times),
         cmocka_unit_test(test_shortcuts_change_no_time),
         cmocka_unit_test(test_a_late_rank_delays_the_others_by_as_much),
