@@ -334,7 +334,7 @@ static tt_status run_events(tt_walk *walk, tt_text *why)
     return TT_OK;
 }
 
-/* ---- start ---- */
+/* ---- plans ---- */
 
 static bool are_alike(const tt_plan *a, const tt_plan *b)
 {
@@ -369,21 +369,7 @@ static bool plan_rank(tt_walk *walk, uint32_t self, uint8_t *number_out)
     return true;
 }
 
-static tt_status check_input(const tt_moves_input *input, tt_text *why)
-{
-    const tt_problem *problem = &input->problem;
-    TT_ASSERT(input->fabric != NULL && input->allocator != NULL);
-    if (problem->size == 0 || problem->size > input->fabric->config.rank_count) {
-        tt_text_add(why, "a call of %u ranks on a fabric of %u: give each rank a place",
-                    problem->size, input->fabric->config.rank_count);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    if (problem->codec != NULL) {
-        tt_text_add(why, "a call with a codec: moves know the cost of plain data alone");
-        return TT_ERR_UNSUPPORTED;
-    }
-    return TT_OK;
-}
+/* ---- start ---- */
 
 /* The problem as all ranks see it, its algorithm and first plan, and the sizes that follow. */
 static tt_status walk_init(tt_walk *walk, const tt_moves_input *input, tt_text *why)
@@ -398,7 +384,7 @@ static tt_status walk_init(tt_walk *walk, const tt_moves_input *input, tt_text *
     walk->bounded =
         (tt_allocator){.allocate = bounded_allocate, .release = bounded_release, .user = walk};
     tt_event_queue_init(&walk->queue, &walk->bounded);
-    TT_TRY(check_input(input, why));
+    TT_TRY(tt_walk_check_input(input, why));
     walk->algorithm = tt_algorithm_choose(&walk->problem, input->forced);
     walk->result.algorithm = walk->algorithm;
     return TT_OK;
@@ -422,9 +408,18 @@ static tt_status walk_plan(tt_walk *walk, const tt_moves_input *input, tt_text *
     uint8_t number;
     (void)plan_rank(walk, 0, &number);
     const tt_plan *plan = &walk->plans[0];
-    if (plan->lane_count >= UINT32_MAX / 2 || (plan->reduce_early && plan->fan > 1)) {
-        tt_text_add(why, "'%s' with %" PRIu64 " lanes is beyond what moves can walk: cut the call",
+    if (plan->lane_count >= UINT32_MAX / 2) {
+        tt_text_add(why,
+                    "'%s' cuts the call into %" PRIu64
+                    " lanes, more than moves can walk: give longer segments",
                     walk->algorithm->name, plan->lane_count);
+        return TT_ERR_UNSUPPORTED;
+    }
+    if (plan->reduce_early && plan->fan > 1) {
+        tt_text_add(why,
+                    "'%s' adds arrivals of several peers early, which moves do not walk: "
+                    "choose another algorithm",
+                    walk->algorithm->name);
         return TT_ERR_UNSUPPORTED;
     }
     walk->is_eager = plan->frame_bytes <= input->eager_bytes_max;
@@ -467,9 +462,10 @@ uint64_t tt_moves_bytes(const tt_moves_input *input)
     if (walk == NULL) {
         return 0;
     }
-    const bool is_fine =
-        walk_init(walk, input, &why) == TT_OK && walk_plan(walk, input, &why) == TT_OK;
-    const uint64_t bytes = is_fine ? bytes_held(walk) : 0;
+    uint64_t bytes = 0;
+    if (walk_init(walk, input, &why) == TT_OK) {
+        bytes = walk_plan(walk, input, &why) == TT_OK ? bytes_held(walk) : 0;
+    }
     tt_release(input->allocator, walk, 1, sizeof(*walk));
     return bytes;
 }

@@ -3,7 +3,7 @@
  * moves_internal.h - state of a run of moves.
  *
  * moves.c memory, frames and events | moves_lanes.c lanes, rounds and arrivals of a rank |
- * moves_work.c the cost of local work.
+ * moves_input.c what is refused | moves_work.c the cost of local work.
  *
  * Layer:   sim, private to moves*.c.
  * Threads: one at a time.
@@ -176,6 +176,11 @@ void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t releas
 void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index);
 /* RELEASE or WORK of a lane. */
 void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot);
+
+/* ---- moves_input.c ---- */
+
+/* TT_ERR_BAD_ARGUMENT or TT_ERR_UNSUPPORTED, and `why`. */
+tt_status tt_walk_check_input(const tt_moves_input *input, tt_text *why);
 
 /* ---- moves_work.c ---- */
 
