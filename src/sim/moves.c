@@ -376,6 +376,7 @@ static tt_status walk_init(tt_walk *walk, const tt_moves_input *input, tt_text *
 {
     TT_ASSERT(walk->plan_count == 0); /* zeros, as it was allocated */
     walk->problem = input->problem;
+    walk->problem.facts = NULL;
     walk->fabric = input->fabric;
     walk->allocator = input->allocator;
     walk->bytes_max = input->memory_bytes_max;
@@ -464,7 +465,11 @@ uint64_t tt_moves_bytes(const tt_moves_input *input)
     }
     uint64_t bytes = 0;
     if (walk_init(walk, input, &why) == TT_OK) {
-        bytes = walk_plan(walk, input, &why) == TT_OK ? bytes_held(walk) : 0;
+        walk->bytes_max = UINT64_MAX; /* how much it is, not whether it is allowed */
+        const bool is_fine =
+            make_facts(walk, input->is_staged) == TT_OK && walk_plan(walk, input, &why) == TT_OK;
+        bytes = is_fine ? bytes_held(walk) : 0;
+        tt_release(&walk->bounded, walk->facts, sizes_of(walk).facts, sizeof(*walk->facts));
     }
     tt_release(input->allocator, walk, 1, sizeof(*walk));
     return bytes;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -389,22 +390,33 @@ static void test_what_is_sent_arrives_in_every_algorithm_and_model(void **state)
 }
 
 /* Two hosts of four ranks, which share memory. */
+static tt_topology two_hosts(void)
+{
+    static const uint32_t host_of[] = {0, 0, 0, 0, 1, 1, 1, 1},
+                          local_of[] = {0, 1, 2, 3, 0, 1, 2, 3};
+    static const uint32_t members[] = {0, 1, 2, 3, 4, 5, 6, 7}, first[] = {0, 4, 8};
+    return (tt_topology){.host_count = 2,
+                         .rail_count = 2,
+                         .host_of = host_of,
+                         .local_of = local_of,
+                         .host_first = first,
+                         .host_members = members,
+                         .has_views = true};
+}
+
+static tt_topology one_host(void)
+{
+    static const uint32_t first[] = {0, 4};
+    tt_topology topology = two_hosts();
+    topology.host_count = 1;
+    topology.host_first = first;
+    return topology;
+}
+
 static void test_algorithms_of_shared_memory_are_walked(void **state)
 {
     (void)state;
-    static const uint32_t host_of[] = {0, 0, 0, 0, 1, 1, 1, 1},
-                          local_of[] = {0, 1, 2, 3, 0, 1, 2, 3};
-    static const uint32_t members[] = {0, 1, 2, 3, 4, 5, 6, 7}, first[] = {0, 4, 8}, one[] = {0, 4};
-    const tt_topology two = {.host_count = 2,
-                             .rail_count = 2,
-                             .host_of = host_of,
-                             .local_of = local_of,
-                             .host_first = first,
-                             .host_members = members,
-                             .has_views = true};
-    tt_topology single = two;
-    single.host_count = 1;
-    single.host_first = one;
+    const tt_topology two = two_hosts(), single = one_host();
     const tt_fabric_config config = shared_config(8, 4);
     for (uint32_t i = 0; i < 4; i++) {
         tt_text why = {0};
@@ -646,6 +658,34 @@ static void test_oversubscribed_uplinks_take_as_much_longer(void **state)
     assert_true(times[1] >= 32 * beta(100000) && times[1] <= 1.2 * 32 * beta(100000));
 }
 
+/* With the plan that the run makes: by the places of buffers, where memory is shared. */
+static void test_the_bytes_of_a_run_are_those_it_holds_at_its_start(void **state)
+{
+    (void)state;
+    const tt_fabric_config config = shared_config(4, 4);
+    tt_text why = {0};
+    tt_fabric *fabric = NULL;
+    assert_int_equal(TT_OK, tt_fabric_create(tt_fabric_find("memory"), &config,
+                                             &tt_allocator_default, &why, &fabric));
+    for (uint32_t i = 0; i < 2; i++) {
+        tt_moves_input input = input_of(fabric, TT_ALLREDUCE, 4, 3000000);
+        uint64_t done_ns[4];
+        tt_moves_result result;
+        const tt_topology host = one_host();
+        input.problem.segment_bytes = 64 * 1024;
+        input.problem.topology = &host;
+        input.is_staged = i == 1;
+        input.memory_bytes_max = tt_moves_bytes(&input) - 1;
+        tt_text_clear(&why);
+        assert_int_equal(TT_ERR_NO_MEMORY, tt_moves_run(&input, &why, done_ns, &result));
+        assert_non_null(strstr(why.bytes, "allow more memory"));
+        char bytes[32];
+        (void)snprintf(bytes, sizeof(bytes), "needs %" PRIu64 " bytes", input.memory_bytes_max + 1);
+        assert_non_null(strstr(why.bytes, bytes));
+    }
+    fabric->ops->destroy(fabric);
+}
+
 static void test_memory_is_refused_before_the_start_and_never_exceeded(void **state)
 {
     (void)state;
@@ -706,6 +746,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_late_rank_delays_the_others_by_as_much),
         cmocka_unit_test(test_a_late_root_takes_what_waits_for_it),
         cmocka_unit_test(test_oversubscribed_uplinks_take_as_much_longer),
+        cmocka_unit_test(test_the_bytes_of_a_run_are_those_it_holds_at_its_start),
         cmocka_unit_test(test_memory_is_refused_before_the_start_and_never_exceeded),
         cmocka_unit_test(test_27600_ranks_fit_into_256_mib),
     };
