@@ -6,7 +6,9 @@
  *
  * One all-reduce per round, on a card per rank at 12.5 GB/s with 1.3 us of latency and 0.5 us of
  * the processor per frame. Rounds are repeated for 0.3 s at least. Prints one JSON object: frames
- * per second of processor time in the best round and in the median one, and what a round holds. */
+ * per second of processor time in the best round and in the median one, and what a round holds. An
+ * algorithm that cannot do the call is replaced by the built-in one. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,6 @@ static tt_moves_input input_of(uint32_t ranks, const char *algorithm, uint64_t b
                     .redop = TT_SUM,
                     .size = ranks,
                     .element_bytes = 4,
-                    .segment_bytes = 128 * 1024,
                     .bytes = bytes,
                     .postscale = 1.0,
                     .is_in_place = true},
@@ -86,6 +87,23 @@ static void print(const tt_moves_input *input, const tt_moves_result *result, do
            (double)result->end_ns * 1e-3);
 }
 
+/* False: not a number from `least` to `most`, which is written. */
+static bool parse(const char *name, const char *text, uint64_t least, uint64_t most,
+                  uint64_t *value_out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value < least ||
+        value > most) {
+        fprintf(stderr, "simulate-moves: %s '%s': give a number from %llu to %llu\n", name, text,
+                (unsigned long long)least, (unsigned long long)most);
+        return false;
+    }
+    *value_out = value;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 4) {
@@ -93,32 +111,36 @@ int main(int argc, char **argv)
                         "[SEGMENT]]]\n");
         return 1;
     }
-    const uint32_t ranks = (uint32_t)strtoul(argv[1], NULL, 10);
-    const uint32_t wanted = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 7;
-    const uint32_t rounds = wanted > 0 && wanted < ROUNDS_MAX ? wanted : ROUNDS_MAX;
+    uint64_t ranks, bytes, rounds = 7, segment = 128 * 1024;
+    if (!parse("RANKS", argv[1], 1, UINT32_MAX, &ranks) ||
+        !parse("BYTES", argv[3], 0, UINT64_MAX, &bytes) ||
+        (argc > 4 && !parse("ROUNDS", argv[4], 1, ROUNDS_MAX, &rounds)) ||
+        (argc > 6 && !parse("SEGMENT", argv[6], 1, UINT32_MAX, &segment))) {
+        return 1;
+    }
     const tt_fabric_ops *ops = tt_fabric_find(argc > 5 ? argv[5] : "ports");
-    tt_moves_input input = input_of(ranks, argv[2], strtoull(argv[3], NULL, 10));
+    if (ops == NULL) {
+        fprintf(stderr, "simulate-moves: MODEL '%s': give ports, memory or tree\n", argv[5]);
+        return 1;
+    }
+    tt_moves_input input = input_of((uint32_t)ranks, argv[2], bytes);
     tt_text why = {0};
     tt_fabric_config config;
-    if (ops == NULL || ranks == 0) {
-        return fail("no such model or no ranks", &why);
-    }
-    tt_fabric_config_plain(&config, ranks,
+    input.problem.segment_bytes = (uint32_t)segment;
+    tt_fabric_config_plain(&config, (uint32_t)ranks,
                            (tt_fabric_link){.latency_ns = 1300, .gap_ns = 10, .byte_fs = 80000});
     config.overhead_ns = 500;
     config.reduce_byte_fs = 100000;
     config.head_bytes = 48;
-    if (argc > 6) {
-        input.problem.segment_bytes = (uint32_t)strtoul(argv[6], NULL, 10);
-    }
     if (tt_fabric_create(ops, &config, &tt_allocator_default, &why, &input.fabric) != TT_OK) {
         return fail("no network", &why);
     }
     double *seconds = malloc(ROUNDS_MAX * sizeof(*seconds));
     uint64_t *done_ns = malloc(ranks * sizeof(*done_ns));
     tt_moves_result result;
-    const uint32_t done =
-        seconds == NULL || done_ns == NULL ? 0 : measure(&input, done_ns, rounds, seconds, &result);
+    const uint32_t done = seconds == NULL || done_ns == NULL
+                              ? 0
+                              : measure(&input, done_ns, (uint32_t)rounds, seconds, &result);
     if (done > 0) {
         print(&input, &result, seconds, done);
     }

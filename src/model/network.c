@@ -25,7 +25,6 @@ enum {
 };
 
 /* The nominal accelerator. */
-static const double macs_a_us = 5e6;    /* 10 TFLOP/s */
 static const double bytes_a_us = 500e3; /* 500 GB/s */
 static const double launch_us = 3;
 
@@ -118,7 +117,8 @@ static tt_status convolve(builder_state *builder, const convolution_state *shape
         .channels = shape->channels};
     const double macs =
         (double)weights * result.height * result.width * (double)builder->model->batch;
-    TT_TRY(add_compute(builder, what, launch_us + macs / macs_a_us, value, &result.node));
+    TT_TRY(
+        add_compute(builder, what, launch_us + macs / TT_NETWORK_MACS_A_US, value, &result.node));
     TT_TRY(add_parameter(builder, shape->is_depthwise ? "depthwise" : "weights", weights,
                          result.node));
     *value = result;

@@ -19,6 +19,9 @@
 
 #include "model/graph.h"
 
+/* Of the nominal accelerator: 10 TFLOP/s. */
+enum { TT_NETWORK_MACS_A_US = 5 * 1000 * 1000 };
+
 typedef struct tt_network tt_network;
 typedef struct tt_exact tt_exact; /* operators and parameters: exact/exact.h */
 typedef void tt_network_family(const tt_network *network, tt_exact *exact);

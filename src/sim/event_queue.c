@@ -33,6 +33,25 @@ bool tt_event_grow(tt_event_queue *queue, void **array_io, uint32_t *capacity_io
     return true;
 }
 
+void tt_event_next_compact(tt_event_queue *queue)
+{
+    queue->next_end -= queue->next_first;
+    memmove(queue->next, queue->next + queue->next_first, queue->next_end * sizeof(*queue->next));
+    queue->next_first = 0;
+}
+
+/* Half of the array is passed before it is moved, so that an event costs one move at most. */
+bool tt_event_next_grow(tt_event_queue *queue)
+{
+    TT_ASSERT(queue->next_end == queue->next_capacity);
+    if (queue->next_first > 0 && queue->next_first >= queue->next_capacity / 2) {
+        tt_event_next_compact(queue);
+        return true;
+    }
+    return tt_event_grow(queue, (void **)&queue->next, &queue->next_capacity, queue->next_end + 1,
+                         sizeof(*queue->next));
+}
+
 void tt_event_queue_init(tt_event_queue *queue, const tt_allocator *allocator)
 {
     TT_ASSERT(allocator != NULL);

@@ -18,7 +18,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "base/alloc.h"
 
@@ -65,6 +64,10 @@ typedef struct tt_event_queue {
 /* Room for `needed` elements, in event_queue.c; false, and nothing has changed: no memory. */
 bool tt_event_grow(tt_event_queue *queue, void **array_io, uint32_t *capacity_io, uint32_t needed,
                    size_t bytes);
+/* Room for one more in `next`, which is full. */
+bool tt_event_next_grow(tt_event_queue *queue);
+/* What is left of `next` goes to its front, so that the array stays short. */
+void tt_event_next_compact(tt_event_queue *queue);
 
 /* ---- private: late ---- */
 
@@ -110,9 +113,10 @@ static inline tt_event tt_event_late_pop(tt_event_queue *queue)
 
 /* ---- private: buckets ---- */
 
+/* Of an event that is not before open_ns: the sum may be beyond 2^64. */
 static inline bool tt_event_is_soon(const tt_event_queue *queue, uint64_t at_ns)
 {
-    return at_ns < queue->open_ns + (TT_EVENT_BUCKETS - 1) * TT_EVENT_BUCKET_NS;
+    return at_ns - queue->open_ns < (TT_EVENT_BUCKETS - 1) * TT_EVENT_BUCKET_NS;
 }
 
 static inline void tt_event_bucket_push(tt_event_queue *queue, tt_event event)
@@ -156,8 +160,7 @@ static inline uint32_t tt_event_buckets_to_skip(const tt_event_queue *queue)
 
 static inline bool tt_event_next_reserve(tt_event_queue *queue)
 {
-    return tt_event_grow(queue, (void **)&queue->next, &queue->next_capacity, queue->next_end + 1,
-                         sizeof(*queue->next));
+    return queue->next_end < queue->next_capacity || tt_event_next_grow(queue);
 }
 
 /* Behind all that are not later. */
@@ -258,6 +261,7 @@ static inline bool tt_event_open_bucket(tt_event_queue *queue)
 void tt_event_queue_init(tt_event_queue *queue, const tt_allocator *allocator);
 void tt_event_queue_fini(tt_event_queue *queue);
 
+/* Times are before the last bucket of 2^64 ns. */
 static inline void tt_event_queue_push(tt_event_queue *queue, tt_event event)
 {
     if (event.at_ns < queue->open_ns) {
@@ -273,10 +277,7 @@ static inline void tt_event_queue_push(tt_event_queue *queue, tt_event event)
 static inline bool tt_event_queue_pop(tt_event_queue *queue, tt_event *event_out)
 {
     if (queue->next_first > 0 && queue->next_end - queue->next_first <= TT_EVENTS_AHEAD) {
-        queue->next_end -= queue->next_first; /* the few left, so that the array stays short */
-        memmove(queue->next, queue->next + queue->next_first,
-                queue->next_end * sizeof(*queue->next));
-        queue->next_first = 0;
+        tt_event_next_compact(queue);
     }
     while (queue->next_end - queue->next_first <= TT_EVENTS_AHEAD && tt_event_open_bucket(queue)) {
     }

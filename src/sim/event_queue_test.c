@@ -95,6 +95,46 @@ static void test_memory_follows_the_events_held_not_those_passed(void **state)
     tt_event_queue_fini(&queue);
 }
 
+/* As on a network where nothing takes time: no bucket is ever empty. */
+static void test_memory_is_bounded_where_time_hardly_passes(void **state)
+{
+    (void)state;
+    tt_event_queue queue;
+    tt_event_queue_init(&queue, &tt_allocator_default);
+    tt_event event;
+    uint64_t now_ns = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        tt_event_queue_push(&queue, (tt_event){.at_ns = i % 2});
+    }
+    for (uint32_t i = 0; i < 300000; i++) {
+        assert_true(tt_event_queue_pop(&queue, &event));
+        assert_true(event.at_ns >= now_ns);
+        now_ns = event.at_ns;
+        tt_event_queue_push(&queue, (tt_event){.at_ns = now_ns + (i % 1000 == 0 ? 1 : 0)});
+    }
+    assert_int_equal(1024, queue.next_capacity);
+    tt_event_queue_fini(&queue);
+}
+
+static void test_events_close_to_the_end_of_time_are_kept(void **state)
+{
+    (void)state;
+    tt_event_queue queue;
+    tt_event_queue_init(&queue, &tt_allocator_default);
+    tt_event event;
+    uint64_t now_ns = 0;
+    uint32_t popped = 0;
+    for (uint64_t i = 0; i < 100; i++) {
+        tt_event_queue_push(&queue, (tt_event){.at_ns = UINT64_MAX - 100 - i * SPAN_NS / 64});
+    }
+    for (; tt_event_queue_pop(&queue, &event); popped++) {
+        assert_true(event.at_ns > now_ns);
+        now_ns = event.at_ns;
+    }
+    assert_int_equal(100, popped);
+    tt_event_queue_fini(&queue);
+}
+
 static void test_an_event_without_memory_is_reported(void **state)
 {
     (void)state;
@@ -116,6 +156,8 @@ int main(void)
         cmocka_unit_test(test_events_come_in_the_order_of_their_times),
         cmocka_unit_test(test_equal_times_come_in_the_order_of_insertion),
         cmocka_unit_test(test_memory_follows_the_events_held_not_those_passed),
+        cmocka_unit_test(test_memory_is_bounded_where_time_hardly_passes),
+        cmocka_unit_test(test_events_close_to_the_end_of_time_are_kept),
         cmocka_unit_test(test_an_event_without_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

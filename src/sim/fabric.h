@@ -33,8 +33,8 @@
 /* How far a frame goes. */
 typedef enum tt_fabric_level {
     TT_FABRIC_HOST, /* between ranks of one host */
-    TT_FABRIC_LEAF, /* between hosts of one leaf switch; with ports alone, between all hosts */
-    TT_FABRIC_TREE, /* over uplinks */
+    TT_FABRIC_LEAF, /* between hosts of one leaf switch; without leaves, between all hosts */
+    TT_FABRIC_TREE, /* over uplinks; cards keep gap and speed of a leaf's links */
     TT_FABRIC_LEVELS,
 } tt_fabric_level;
 

@@ -67,13 +67,19 @@ TT_INLINE uint64_t tt_frame_ns(const tt_fabric_config *config, const tt_fabric_l
     return tt_fabric_bytes_ns((uint64_t)frame->bytes + config->head_bytes, link->byte_fs);
 }
 
+/* How a card serves frames of a level: over uplinks at its own speed too. */
+TT_INLINE const tt_fabric_link *tt_card_link(const tt_fabric_config *config, tt_fabric_level level)
+{
+    return &config->links[level == TT_FABRIC_TREE ? TT_FABRIC_LEAF : level];
+}
+
 /* Off the sender's card. The first byte leaves when the card begins: switches do not wait for the
  * whole frame. */
 TT_INLINE tt_departure tt_card_send(const tt_cards *cards, const tt_fabric_config *config,
                                     const tt_fabric_frame *frame, uint64_t at_ns)
 {
     const tt_fabric_level level = tt_fabric_level_of(config, frame->source, frame->target);
-    const tt_fabric_link *link = &config->links[level];
+    const tt_fabric_link *link = tt_card_link(config, level);
     tt_card *card = tt_card_of(cards, config, frame->source, level);
     const uint64_t frame_ns = tt_frame_ns(config, link, frame);
     const uint64_t begin_ns =
@@ -81,7 +87,7 @@ TT_INLINE tt_departure tt_card_send(const tt_cards *cards, const tt_fabric_confi
             ? at_ns
             : tt_link_serve(&card->sending_ns, link->gap_ns + frame_ns, at_ns);
     return (tt_departure){.released_ns = begin_ns + frame_ns,
-                          .head_ns = begin_ns + link->latency_ns};
+                          .head_ns = begin_ns + config->links[level].latency_ns};
 }
 
 /* Through the target's card; when it is in memory. */
@@ -89,7 +95,7 @@ TT_INLINE uint64_t tt_card_receive(const tt_cards *cards, const tt_fabric_config
                                    const tt_fabric_frame *frame, uint64_t at_ns)
 {
     const tt_fabric_level level = tt_fabric_level_of(config, frame->source, frame->target);
-    const tt_fabric_link *link = &config->links[level];
+    const tt_fabric_link *link = tt_card_link(config, level);
     tt_card *card = tt_card_of(cards, config, frame->target, level);
     const uint64_t frame_ns = tt_frame_ns(config, link, frame);
     const uint64_t stored_ns = TT_PLANT(FRAME_FORWARDED_WHOLE) ? frame_ns : 0;

@@ -5,10 +5,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
-
-#include <string.h>
 
 #include "base/base.h"
 #include "sim/registry.h"
@@ -91,6 +90,27 @@ static void test_ranks_of_a_host_share_its_cards(void **state)
         assert_int_equal(LATENCY_NS + FRAME_NS, arrival(fabric, 0, 4, 0));
         assert_int_equal(LATENCY_NS + (cards == 1 ? 2 : 1) * FRAME_NS, arrival(fabric, 1, 5, 0));
         assert_int_equal(LATENCY_NS + FRAME_NS, arrival(fabric, 2, 3, 0)); /* in the host */
+        fabric->ops->destroy(fabric);
+    }
+}
+
+/* Uplinks have no queue in the models of cards alone, but their way is longer. */
+static void test_cards_keep_their_speed_over_slow_uplinks(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; tt_fabric_at(i) != NULL; i++) {
+        tt_fabric_config config = plain(8);
+        config.hosts_per_leaf = 2;
+        config.uplinks_per_leaf = 2;
+        config.links[TT_FABRIC_LEAF].gap_ns = 30;
+        config.links[TT_FABRIC_TREE] =
+            (tt_fabric_link){.latency_ns = 3 * LATENCY_NS, .gap_ns = 70, .byte_fs = 2 * BYTE_FS};
+        tt_fabric *fabric = fabric_of(tt_fabric_at(i)->name, &config);
+        const uint64_t slower_ns = fabric->ops == &tt_fabric_tree ? FRAME_NS : 0;
+        assert_int_equal(3 * LATENCY_NS + FRAME_NS + slower_ns, arrival(fabric, 0, 4, 0));
+        /* The sender's card is busy, but not for as long as the uplink. */
+        const tt_fabric_frame frame = {.source = 0, .target = 5, .bytes = BYTES};
+        assert_int_equal(2 * FRAME_NS + 30, fabric->ops->send(fabric, &frame, 0).released_ns);
         fabric->ops->destroy(fabric);
     }
 }
@@ -183,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_an_idle_network_takes_latency_and_bytes_in_every_model),
         cmocka_unit_test(test_frames_of_a_card_follow_each_other),
         cmocka_unit_test(test_ranks_of_a_host_share_its_cards),
+        cmocka_unit_test(test_cards_keep_their_speed_over_slow_uplinks),
         cmocka_unit_test(test_slow_uplinks_are_shared_by_turns),
         cmocka_unit_test(test_ranks_of_a_host_share_its_memory),
         cmocka_unit_test(test_a_configuration_without_sense_is_refused),

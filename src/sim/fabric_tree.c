@@ -86,23 +86,18 @@ static void tree_reset(tt_fabric *fabric)
     }
 }
 
-/* The card serves at its own speed, whatever the way; the latency of a level is that of its whole
- * way. */
+/* Of the latency, which is that of the whole way, a part is before the uplink. */
 static tt_departure tree_send(tt_fabric *fabric, const tt_fabric_frame *frame, uint64_t at_ns)
 {
     const tt_fabric_config *config = &fabric->config;
-    const tt_fabric_level level = tt_fabric_level_of(config, frame->source, frame->target);
-    if (level != TT_FABRIC_TREE) {
-        return tt_card_send(&tree_of(fabric)->cards, config, frame, at_ns);
+    const tt_fabric_link *uplink = &config->links[TT_FABRIC_TREE];
+    tt_departure departure = tt_card_send(&tree_of(fabric)->cards, config, frame, at_ns);
+    if (tt_fabric_level_of(config, frame->source, frame->target) == TT_FABRIC_TREE) {
+        const uint64_t card_ns = tt_frame_ns(config, &config->links[TT_FABRIC_LEAF], frame);
+        departure.head_ns += tt_elapsed_ns(card_ns, tt_frame_ns(config, uplink, frame));
+        departure.head_ns -= uplink->latency_ns - uplink->latency_ns / TREE_WAYS;
     }
-    const tt_fabric_link *link = &config->links[TT_FABRIC_LEAF];
-    tt_card *card = tt_card_of(&tree_of(fabric)->cards, config, frame->source, level);
-    const uint64_t frame_ns = tt_frame_ns(config, link, frame);
-    const uint64_t begin_ns = tt_link_serve(&card->sending_ns, link->gap_ns + frame_ns, at_ns);
-    const uint64_t up_ns = tt_frame_ns(config, &config->links[TT_FABRIC_TREE], frame);
-    return (tt_departure){.released_ns = begin_ns + frame_ns,
-                          .head_ns = begin_ns + tt_elapsed_ns(frame_ns, up_ns) +
-                                     config->links[TT_FABRIC_TREE].latency_ns / TREE_WAYS};
+    return departure;
 }
 
 /* Through the up- or downlink; when the first byte is at the next one. */
@@ -131,18 +126,11 @@ static bool tree_pass(tt_fabric *fabric, const tt_fabric_frame *frame, uint32_t 
     tree *self = tree_of(fabric);
     const tt_fabric_config *config = &fabric->config;
     const tt_fabric_level level = tt_fabric_level_of(config, frame->source, frame->target);
-    if (level != TT_FABRIC_TREE) {
-        *at_ns_io = tt_card_receive(&self->cards, config, frame, *at_ns_io);
-        return true;
-    }
-    if (hop <= HOP_DOWN) {
+    if (level == TT_FABRIC_TREE && hop <= HOP_DOWN) {
         *at_ns_io = pass_link(self, frame, hop, *at_ns_io);
         return false;
     }
-    const tt_fabric_link *link = &config->links[TT_FABRIC_LEAF];
-    tt_card *card = tt_card_of(&self->cards, config, frame->target, level);
-    const uint64_t frame_ns = tt_frame_ns(config, link, frame);
-    *at_ns_io = tt_link_serve(&card->receiving_ns, link->gap_ns + frame_ns, *at_ns_io) + frame_ns;
+    *at_ns_io = tt_card_receive(&self->cards, config, frame, *at_ns_io);
     return true;
 }
 

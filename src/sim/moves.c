@@ -56,7 +56,7 @@ static void lay_out(tt_walk *walk)
 }
 
 typedef struct sizes {
-    size_t ranks, partners, granted, sources, issued, facts;
+    size_t ranks, partners, granted, sources, facts;
 } sizes;
 
 static sizes sizes_of(const tt_walk *walk)
@@ -69,7 +69,6 @@ static sizes sizes_of(const tt_walk *walk)
         .partners = has_few ? size * walk->partner_max : 0,
         .granted = has_many ? size * size : 0,
         .sources = has_many ? size * walk->bit_words : 0,
-        .issued = has_many ? size * walk->lane_slots * walk->bit_words : 0,
         .facts = walk->algorithm->needs_facts ? size : 0,
     };
 }
@@ -90,7 +89,6 @@ static tt_status walk_reserve(tt_walk *walk)
                           take(walk, &walk->partners, wanted.partners, sizeof(*walk->partners)) &&
                           take(walk, &walk->granted, wanted.granted, sizeof(*walk->granted)) &&
                           take(walk, &walk->sources, wanted.sources, sizeof(*walk->sources)) &&
-                          take(walk, &walk->issued, wanted.issued, sizeof(*walk->issued)) &&
                           take(walk, &walk->frames, FRAMES_MIN, sizeof(*walk->frames));
     walk->frame_capacity = walk->frames != NULL ? FRAMES_MIN : 0;
     walk->frame_free = TT_WALK_NONE;
@@ -105,7 +103,6 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->partners, held.partners, sizeof(*walk->partners));
     tt_release(&walk->bounded, walk->granted, held.granted, sizeof(*walk->granted));
     tt_release(&walk->bounded, walk->sources, held.sources, sizeof(*walk->sources));
-    tt_release(&walk->bounded, walk->issued, held.issued, sizeof(*walk->issued));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
     TT_ASSERT(walk->live_bytes == sizeof(*walk));
@@ -162,6 +159,7 @@ static tt_moves_traffic *traffic_of(tt_walk *walk, const tt_walk_frame *frame)
 void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
 {
     const tt_walk_frame *frame = &walk->frames[index];
+    TT_ASSERT(!tt_walk_is_early(walk, at_ns));
     const tt_departure departure = walk->fabric->ops->send(walk->fabric, &frame->route, at_ns);
     tt_moves_traffic *traffic = traffic_of(walk, frame);
     traffic->frames_sent++;
@@ -243,13 +241,17 @@ static void wait_in_line(tt_walk *walk, tt_walk_rank *rank, uint32_t self, uint3
     rank->waiting_last = index;
 }
 
+static bool is_busy(const tt_walk *walk, const tt_walk_rank *rank)
+{
+    return rank->clock_ns > walk->now_ns || rank->resumes > 0;
+}
+
 /* Where ranks share links or memory, everything must happen in the order of times: a rank does
  * nothing before its processor is free. */
 static void offer(tt_walk *walk, uint32_t self, uint32_t what)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    const bool is_busy = rank->clock_ns > walk->now_ns || rank->waiting != TT_WALK_NONE;
-    if (!walk->fabric->is_private && is_busy) {
+    if (!walk->fabric->is_private && (is_busy(walk, rank) || rank->waiting != TT_WALK_NONE)) {
         wait_in_line(walk, rank, self, what);
     } else {
         serve(walk, self, what);
@@ -259,7 +261,7 @@ static void offer(tt_walk *walk, uint32_t self, uint32_t what)
 static void serve_waiting(tt_walk *walk, uint32_t self)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    while (rank->waiting != TT_WALK_NONE && rank->clock_ns <= walk->now_ns) {
+    while (rank->waiting != TT_WALK_NONE && !is_busy(walk, rank)) {
         const uint32_t index = rank->waiting, what = walk->frames[index].what;
         rank->waiting = walk->frames[index].next;
         tt_walk_frame_give(walk, index);
@@ -273,7 +275,8 @@ static void serve_waiting(tt_walk *walk, uint32_t self)
 static void handle(tt_walk *walk, tt_event event)
 {
     const uint32_t self = event.rank, index = event.what >> TT_WALK_WHAT_BITS;
-    switch ((tt_walk_event)(event.what & ((1 << TT_WALK_WHAT_BITS) - 1))) {
+    const tt_walk_event kind = event.what & ((1 << TT_WALK_WHAT_BITS) - 1);
+    switch (kind) {
     case TT_WALK_HEAD:
         pass(walk, self, index);
         break;
@@ -282,6 +285,11 @@ static void handle(tt_walk *walk, tt_event event)
         break;
     case TT_WALK_IDLE:
         serve_waiting(walk, self);
+        break;
+    case TT_WALK_TAKE:
+    case TT_WALK_GO_ON:
+    case TT_WALK_UNPARK:
+        tt_walk_resume(walk, self, kind, index);
         break;
     default:
         offer(walk, self, event.what);
@@ -326,7 +334,7 @@ static tt_status run_events(tt_walk *walk, tt_text *why)
     return TT_OK;
 }
 
-/* ---- start ---- */
+/* ---- plans ---- */
 
 static bool are_alike(const tt_plan *a, const tt_plan *b)
 {
@@ -361,27 +369,14 @@ static bool plan_rank(tt_walk *walk, uint32_t self, uint8_t *number_out)
     return true;
 }
 
-static tt_status check_input(const tt_moves_input *input, tt_text *why)
-{
-    const tt_problem *problem = &input->problem;
-    TT_ASSERT(input->fabric != NULL && input->allocator != NULL);
-    if (problem->size == 0 || problem->size > input->fabric->config.rank_count) {
-        tt_text_add(why, "a call of %u ranks on a fabric of %u: give each rank a place",
-                    problem->size, input->fabric->config.rank_count);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    if (problem->codec != NULL) {
-        tt_text_add(why, "a call with a codec: moves know the cost of plain data alone");
-        return TT_ERR_UNSUPPORTED;
-    }
-    return TT_OK;
-}
+/* ---- start ---- */
 
 /* The problem as all ranks see it, its algorithm and first plan, and the sizes that follow. */
 static tt_status walk_init(tt_walk *walk, const tt_moves_input *input, tt_text *why)
 {
     TT_ASSERT(walk->plan_count == 0); /* zeros, as it was allocated */
     walk->problem = input->problem;
+    walk->problem.facts = NULL;
     walk->fabric = input->fabric;
     walk->allocator = input->allocator;
     walk->bytes_max = input->memory_bytes_max;
@@ -390,7 +385,7 @@ static tt_status walk_init(tt_walk *walk, const tt_moves_input *input, tt_text *
     walk->bounded =
         (tt_allocator){.allocate = bounded_allocate, .release = bounded_release, .user = walk};
     tt_event_queue_init(&walk->queue, &walk->bounded);
-    TT_TRY(check_input(input, why));
+    TT_TRY(tt_walk_check_input(input, why));
     walk->algorithm = tt_algorithm_choose(&walk->problem, input->forced);
     walk->result.algorithm = walk->algorithm;
     return TT_OK;
@@ -414,9 +409,18 @@ static tt_status walk_plan(tt_walk *walk, const tt_moves_input *input, tt_text *
     uint8_t number;
     (void)plan_rank(walk, 0, &number);
     const tt_plan *plan = &walk->plans[0];
-    if (plan->lane_count >= UINT32_MAX / 2 || (plan->reduce_early && plan->fan > 1)) {
-        tt_text_add(why, "'%s' with %" PRIu64 " lanes is beyond what moves can walk: cut the call",
+    if (plan->lane_count >= UINT32_MAX / 2) {
+        tt_text_add(why,
+                    "'%s' cuts the call into %" PRIu64
+                    " lanes, more than moves can walk: give longer segments",
                     walk->algorithm->name, plan->lane_count);
+        return TT_ERR_UNSUPPORTED;
+    }
+    if (plan->reduce_early && plan->fan > 1) {
+        tt_text_add(why,
+                    "'%s' adds arrivals of several peers early, which moves do not walk: "
+                    "choose another algorithm",
+                    walk->algorithm->name);
         return TT_ERR_UNSUPPORTED;
     }
     walk->is_eager = plan->frame_bytes <= input->eager_bytes_max;
@@ -449,8 +453,7 @@ static uint64_t bytes_held(const tt_walk *walk)
     const sizes held = sizes_of(walk);
     return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
            held.granted * sizeof(*walk->granted) + held.sources * sizeof(*walk->sources) +
-           held.issued * sizeof(*walk->issued) + held.facts * sizeof(*walk->facts) +
-           FRAMES_MIN * sizeof(*walk->frames);
+           held.facts * sizeof(*walk->facts) + FRAMES_MIN * sizeof(*walk->frames);
 }
 
 uint64_t tt_moves_bytes(const tt_moves_input *input)
@@ -460,9 +463,14 @@ uint64_t tt_moves_bytes(const tt_moves_input *input)
     if (walk == NULL) {
         return 0;
     }
-    const bool is_fine =
-        walk_init(walk, input, &why) == TT_OK && walk_plan(walk, input, &why) == TT_OK;
-    const uint64_t bytes = is_fine ? bytes_held(walk) : 0;
+    uint64_t bytes = 0;
+    if (walk_init(walk, input, &why) == TT_OK) {
+        walk->bytes_max = UINT64_MAX; /* how much it is, not whether it is allowed */
+        const bool is_fine =
+            make_facts(walk, input->is_staged) == TT_OK && walk_plan(walk, input, &why) == TT_OK;
+        bytes = is_fine ? bytes_held(walk) : 0;
+        tt_release(&walk->bounded, walk->facts, sizes_of(walk).facts, sizeof(*walk->facts));
+    }
     tt_release(input->allocator, walk, 1, sizeof(*walk));
     return bytes;
 }

@@ -43,8 +43,8 @@ typedef struct tt_moves_result {
     uint64_t memory_bytes; /* at most held at a time */
 } tt_moves_result;
 
-/* Bytes that a run holds at its start; 0: it would be refused. Frames in flight take at most 32 and
- * their events 64 more each, in arrays that double. */
+/* Bytes that a run holds at its start, allowed or not; 0: its input is refused. Frames in flight
+ * take at most 32 and their events 64 more each, in arrays that double. */
 uint64_t tt_moves_bytes(const tt_moves_input *input);
 
 /* done_ns_out: [size]. TT_ERR_BAD_ARGUMENT, TT_ERR_UNSUPPORTED or TT_ERR_NO_MEMORY: see `why`. */

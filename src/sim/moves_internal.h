@@ -3,7 +3,7 @@
  * moves_internal.h - state of a run of moves.
  *
  * moves.c memory, frames and events | moves_lanes.c lanes, rounds and arrivals of a rank |
- * moves_work.c the cost of local work.
+ * moves_input.c what is refused | moves_work.c the cost of local work.
  *
  * Layer:   sim, private to moves*.c.
  * Threads: one at a time.
@@ -19,7 +19,7 @@
 
 enum {
     TT_WALK_PLANS_MAX = 4, /* different plans in one problem: that of a center, of others */
-    TT_WALK_WHAT_BITS = 3, /* of an event: its kind */
+    TT_WALK_WHAT_BITS = 4, /* of an event: its kind */
     TT_WALK_NONE = UINT32_MAX >> TT_WALK_WHAT_BITS, /* no frame */
     /* As in aggregate/exec_internal.h: work that is done at once, and pieces of longer work. */
     TT_WALK_SHORT_BYTES = 32 * 1024,
@@ -34,6 +34,10 @@ typedef enum tt_walk_event {
     TT_WALK_RELEASE, /* lane slot: its sends are off the card */
     TT_WALK_WORK,    /* lane slot: the next piece of its work */
     TT_WALK_IDLE,    /* the rank's processor is free for what waits for it */
+    /* What the processor is in the middle of, and goes on with before anything that waits: */
+    TT_WALK_TAKE,   /* frame: it was taken, and is stored or added */
+    TT_WALK_GO_ON,  /* lane slot: its sum or short work */
+    TT_WALK_UNPARK, /* parked frames */
 } tt_walk_event;
 
 /* A frame in flight, parked or free; or an event that waits for the processor of its rank. */
@@ -76,13 +80,17 @@ typedef struct tt_walk_partner {
 typedef struct tt_walk_rank {
     uint64_t clock_ns; /* its processor is busy until then */
     uint32_t lanes_opened, lanes_done;
-    uint32_t parked; /* the oldest frame of a lane that is not open */
-    uint32_t queued; /* events of this rank, besides those of first bytes */
+    uint32_t parked, parked_last; /* frames of lanes that are not open, the oldest first */
+    uint32_t queued;              /* events of this rank, besides those of first bytes */
     uint32_t partner_count;
     uint32_t waiting, waiting_last; /* events that the processor was too busy for, in order */
     uint8_t plan;
-    bool is_started, is_opening;
+    uint8_t resumes; /* events of what the processor is in the middle of */
+    bool is_started, is_opening, is_unparking;
 } tt_walk_rank;
+
+_Static_assert(sizeof(tt_walk_rank) + sizeof(tt_walk_lane) + sizeof(uint64_t) <= 128,
+               "a rank with one lane, and its arrivals, are two lines of cache");
 
 typedef struct tt_walk {
     tt_problem problem; /* self changes from call to call */
@@ -99,7 +107,6 @@ typedef struct tt_walk {
     tt_walk_partner *partners; /* [size * partner_max], if frames wait and a round has one peer */
     uint32_t *granted;         /* [size * size], if frames wait and a round has many */
     uint64_t *sources;         /* [size * size] bits, likewise */
-    uint64_t *issued;          /* [size * lane_slots * size] bits, likewise */
     size_t bit_words;          /* of `size` bits */
     tt_fact *facts;
     tt_walk_frame *frames;
@@ -140,6 +147,12 @@ TT_INLINE bool tt_walk_move(tt_walk *walk, uint32_t self, const tt_cursor *at, t
                                  *at, move_out);
 }
 
+/* Models where ranks share links or memory are asked in the order of times. */
+TT_INLINE bool tt_walk_is_early(const tt_walk *walk, uint64_t at_ns)
+{
+    return !walk->fabric->is_private && at_ns > walk->now_ns;
+}
+
 /* ---- moves.c ---- */
 
 /* A free frame, or TT_WALK_NONE: no memory, which ends the run. */
@@ -155,12 +168,19 @@ void tt_walk_find_sources(tt_walk *walk, uint32_t self);
 void tt_walk_start(tt_walk *walk, uint32_t self);
 /* The frame is in memory, and the rank's processor takes it. */
 void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index);
+/* TAKE, GO_ON or UNPARK. */
+void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index);
 /* The lane of this frame has one less to give to the card. */
 void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t released_ns);
 /* The card can be given the frame. */
 void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index);
 /* RELEASE or WORK of a lane. */
 void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot);
+
+/* ---- moves_input.c ---- */
+
+/* TT_ERR_BAD_ARGUMENT or TT_ERR_UNSUPPORTED, and `why`. */
+tt_status tt_walk_check_input(const tt_moves_input *input, tt_text *why);
 
 /* ---- moves_work.c ---- */
 

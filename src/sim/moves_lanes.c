@@ -3,7 +3,9 @@
  * moves_lanes.c - lanes, rounds and arrivals of one rank, as aggregate/exec_lanes.c runs them.
  *
  *  (1) A rank's processor does one thing at a time: clock_ns is when it is free.
- *  (2) A lane has at most one event of its own queued: RELEASE or WORK.
+ *  (2) A lane has at most one event of its own queued: RELEASE, WORK or GO_ON.
+ *  (3) Where a model must be asked in the order of times, it is asked for work when that begins:
+ *      what the processor goes on with has an event, and what waits for it comes after that.
  */
 #include "sim/moves_internal.h"
 
@@ -149,36 +151,18 @@ static void grant_open_lanes(tt_walk *walk, uint32_t self)
     }
 }
 
-/* Sends of the round that were issued, where only some of them may wait. */
-static uint64_t *issued_of(const tt_walk *walk, uint32_t self, const tt_walk_lane *lane)
-{
-    return &walk->issued[((size_t)self * walk->lane_slots + slot_of(walk, lane)) * walk->bit_words];
-}
-
-static void try_issue(tt_walk *walk, uint32_t self, tt_walk_lane *lane, const tt_move *move)
-{
-    if (*granted_by(walk, self, move->peer) <= lane->number) {
-        return;
-    }
-    if (walk->plans[0].fan > 1) {
-        issued_of(walk, self, lane)[move->peer / 64] |= UINT64_C(1) << (move->peer % 64);
-    }
-    TT_ASSERT(lane->sends_waiting > 0);
-    lane->sends_waiting--;
-    issue(walk, self, lane, move);
-}
-
-static void issue_waiting(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
+/* The round's send to a peer that has just granted its lane; a round has at most one. */
+static void issue_granted(tt_walk *walk, uint32_t self, tt_walk_lane *lane, uint32_t peer)
 {
     tt_move move = {0};
     tt_cursor at = {.lane = lane->number, .round = lane->round};
-    TT_ASSERT(!walk->is_eager);
-    for (; lane->sends_waiting > 0 && tt_walk_move(walk, self, &at, &move); at.index++) {
-        const bool is_issued =
-            walk->plans[0].fan > 1 && move.kind == TT_MOVE_SEND &&
-            (issued_of(walk, self, lane)[move.peer / 64] >> (move.peer % 64) & 1) != 0;
-        if (move.kind == TT_MOVE_SEND && !is_issued) {
-            try_issue(walk, self, lane, &move);
+    TT_ASSERT(!walk->is_eager && lane->is_entered);
+    for (; tt_walk_move(walk, self, &at, &move); at.index++) {
+        if (move.kind == TT_MOVE_SEND && move.peer == peer) {
+            TT_ASSERT(lane->sends_waiting > 0);
+            lane->sends_waiting--;
+            issue(walk, self, lane, &move);
+            return;
         }
     }
 }
@@ -187,12 +171,11 @@ static void issue_waiting(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
 
 static void enter_send(tt_walk *walk, uint32_t self, tt_walk_lane *lane, const tt_move *move)
 {
-    if (walk->is_eager) {
+    if (walk->is_eager || *granted_by(walk, self, move->peer) > lane->number) {
         issue(walk, self, lane, move);
-        return;
+    } else {
+        lane->sends_waiting++;
     }
-    lane->sends_waiting++;
-    try_issue(walk, self, lane, move);
 }
 
 static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_lane *lane)
@@ -204,9 +187,6 @@ static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_wal
     lane->reduce_bytes = 0;
     lane->work_bytes = 0;
     TT_DEBUG_ASSERT(lane->sends_waiting == 0 && lane->departs_open == 0);
-    for (size_t i = 0; walk->issued != NULL && i < walk->bit_words; i++) {
-        issued_of(walk, self, lane)[i] = 0;
-    }
     for (; tt_walk_move(walk, self, &at, &move); at.index++) {
         switch (move.kind) {
         case TT_MOVE_NONE:
@@ -240,10 +220,33 @@ static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_wal
     }
 }
 
-static void reduce(tt_walk *walk, uint32_t self, tt_walk_rank *rank, uint64_t bytes)
+static void work(tt_walk *walk, uint32_t self, tt_fabric_work kind, uint64_t bytes)
 {
-    rank->clock_ns =
-        walk->fabric->ops->work(walk->fabric, self, TT_FABRIC_REDUCE, bytes, rank->clock_ns);
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    TT_ASSERT(!tt_walk_is_early(walk, rank->clock_ns));
+    rank->clock_ns = walk->fabric->ops->work(walk->fabric, self, kind, bytes, rank->clock_ns);
+}
+
+/* The processor goes on when it has done what keeps it busy. */
+static void resume_later(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    rank->resumes++;
+    tt_walk_push(walk, kind, self, index, rank->clock_ns);
+}
+
+/* The sum of the round. False: it is due later. */
+static bool reduce_due(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_lane *lane)
+{
+    if (lane->reduce_bytes > 0 && tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
+        return false;
+    }
+    if (lane->reduce_bytes > 0) {
+        work(walk, self, TT_FABRIC_REDUCE, lane->reduce_bytes);
+        lane->reduce_bytes = 0;
+    }
+    return true;
 }
 
 /* The round's work: at once if it is short, else in pieces, between which frames are handled. True:
@@ -252,6 +255,10 @@ static bool work_on(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_la
 {
     const bool is_short = lane->work_bytes <= TT_WALK_SHORT_BYTES && !lane->is_cut;
     while (lane->work_bytes > 0) {
+        if (is_short && tt_walk_is_early(walk, rank->clock_ns)) {
+            resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
+            return false;
+        }
         if (!is_short && rank->clock_ns > walk->now_ns) {
             tt_walk_push(walk, TT_WALK_WORK, self, slot_of(walk, lane), rank->clock_ns);
             rank->queued++;
@@ -259,8 +266,7 @@ static bool work_on(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_la
             return false;
         }
         const uint64_t bytes = tt_min_u64(lane->work_bytes, TT_WALK_PIECE_BYTES);
-        rank->clock_ns = walk->fabric->ops->work(walk->fabric, self, (tt_fabric_work)lane->work,
-                                                 bytes * lane->work_times, rank->clock_ns);
+        work(walk, self, (tt_fabric_work)lane->work, bytes * lane->work_times);
         lane->work_bytes -= bytes;
     }
     return true;
@@ -303,17 +309,11 @@ static void lane_run(tt_walk *walk, uint32_t self, tt_walk_lane *lane)
     while (lane->is_open && !walk->queue.has_failed) {
         if (!lane->is_entered) {
             round_enter(walk, self, rank, lane);
-        } else if (lane->sends_waiting > 0) {
-            issue_waiting(walk, self, lane);
         }
         if (!is_exchanged(walk, self, rank, lane)) {
             return;
         }
-        if (lane->reduce_bytes > 0) {
-            reduce(walk, self, rank, lane->reduce_bytes);
-            lane->reduce_bytes = 0;
-        }
-        if (!work_on(walk, self, rank, lane)) {
+        if (!reduce_due(walk, self, rank, lane) || !work_on(walk, self, rank, lane)) {
             return;
         }
         lane->is_entered = false;
@@ -341,25 +341,44 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index);
 /* The oldest parked frame of an open lane, taken off the list; or TT_WALK_NONE. */
 static uint32_t unpark(tt_walk *walk, tt_walk_rank *rank)
 {
-    uint32_t *at = &rank->parked;
-    while (*at != TT_WALK_NONE && walk->frames[*at].lane >= rank->lanes_opened) {
-        at = &walk->frames[*at].next;
+    uint32_t before = TT_WALK_NONE, found = rank->parked;
+    while (found != TT_WALK_NONE && walk->frames[found].lane >= rank->lanes_opened) {
+        before = found;
+        found = walk->frames[found].next;
     }
-    const uint32_t found = *at;
-    if (found != TT_WALK_NONE) {
-        *at = walk->frames[found].next;
+    if (found == TT_WALK_NONE) {
+        return found;
     }
+    uint32_t *link = before == TT_WALK_NONE ? &rank->parked : &walk->frames[before].next;
+    *link = walk->frames[found].next;
+    rank->parked_last = rank->parked_last == found ? before : rank->parked_last;
     return found;
 }
 
 static void park(tt_walk *walk, tt_walk_rank *rank, uint32_t index)
 {
-    uint32_t *at = &rank->parked;
-    while (*at != TT_WALK_NONE) {
-        at = &walk->frames[*at].next;
-    }
-    *at = index;
+    const bool is_first = rank->parked == TT_WALK_NONE;
+    uint32_t *link = is_first ? &rank->parked : &walk->frames[rank->parked_last].next;
+    *link = index;
+    rank->parked_last = index;
     walk->frames[index].next = TT_WALK_NONE;
+}
+
+static void take_parked(tt_walk *walk, uint32_t self)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    while (!rank->is_unparking) {
+        const uint32_t index = unpark(walk, rank);
+        if (index == TT_WALK_NONE) {
+            return;
+        }
+        if (tt_walk_is_early(walk, rank->clock_ns)) {
+            rank->is_unparking = true;
+            resume_later(walk, self, TT_WALK_UNPARK, index);
+        } else {
+            take_data(walk, self, index);
+        }
+    }
 }
 
 /* Open as many lanes as fit. Lanes may end as soon as they start: the outermost call opens the
@@ -386,10 +405,7 @@ static void lanes_open(tt_walk *walk, uint32_t self, tt_walk_rank *rank)
                 lane_run(walk, self, lane);
             }
         }
-        for (uint32_t index = unpark(walk, rank); index != TT_WALK_NONE;
-             index = unpark(walk, rank)) {
-            take_data(walk, self, index);
-        }
+        take_parked(walk, self);
     }
     rank->is_opening = false;
 }
@@ -432,7 +448,7 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index)
         TT_ASSERT(frame.round >= lane->round);
         note_arrival(walk, rank, lane, frame.round);
         if (walk->plans[0].reduce_early && is_reduced(walk, self, &frame)) {
-            reduce(walk, self, rank, frame.route.bytes);
+            work(walk, self, TT_FABRIC_REDUCE, frame.route.bytes);
         }
         return;
     }
@@ -442,38 +458,52 @@ static void take_data(tt_walk *walk, uint32_t self, uint32_t index)
         lane->sends_waiting == 0 && lane->departs_open == 0 && lane->released_ns <= rank->clock_ns;
     if (lane->reduce_bytes > 0 && lane->reduce_peer == frame.route.source &&
         (is_sent || walk->plans[0].reduce_early)) {
-        reduce(walk, self, rank, lane->reduce_bytes);
+        work(walk, self, TT_FABRIC_REDUCE, lane->reduce_bytes);
         lane->reduce_bytes = 0;
     }
     lane_run(walk, self, lane);
 }
 
+/* Sends to that member wait in exactly the lanes that it has not granted yet. */
 static void take_grant(tt_walk *walk, uint32_t self, uint32_t index)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    uint32_t *granted = granted_by(walk, self, walk->frames[index].route.source);
-    const uint32_t lanes = walk->frames[index].lane;
+    const uint32_t peer = walk->frames[index].route.source, end = walk->frames[index].lane;
+    uint32_t *granted = granted_by(walk, self, peer);
+    const uint32_t first = *granted;
     tt_walk_frame_give(walk, index);
-    *granted = lanes > *granted ? lanes : *granted;
+    *granted = end > first ? end : first;
     for (uint32_t slot = 0; slot < walk->lane_slots; slot++) {
         tt_walk_lane *lane = tt_walk_lane_of(walk, rank, slot);
-        if (lane->is_open && lane->sends_waiting > 0) {
+        if (lane->is_open && lane->sends_waiting > 0 && lane->number >= first &&
+            lane->number < end) {
+            issue_granted(walk, self, lane, peer);
             lane_run(walk, self, lane);
         }
     }
 }
 
-void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index)
+static void take_frame(tt_walk *walk, uint32_t self, uint32_t index)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
     const tt_walk_frame *frame = &walk->frames[index];
-    rank->clock_ns += tt_fabric_overhead(walk->fabric, frame->route.bytes);
     if (frame->is_grant) {
         take_grant(walk, self, index);
     } else if (frame->lane >= rank->lanes_opened) {
         park(walk, rank, index);
     } else {
         take_data(walk, self, index);
+    }
+}
+
+void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    rank->clock_ns += tt_fabric_overhead(walk->fabric, walk->frames[index].route.bytes);
+    if (tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_TAKE, index);
+    } else {
+        take_frame(walk, self, index);
     }
 }
 
@@ -516,4 +546,28 @@ void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index)
 void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot)
 {
     lane_run(walk, self, lane_at(walk, self, slot));
+}
+
+void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    TT_ASSERT(rank->resumes > 0);
+    rank->resumes--;
+    if (rank->clock_ns > walk->now_ns) { /* it went on with something else */
+        resume_later(walk, self, kind, index);
+        return;
+    }
+    switch (kind) {
+    case TT_WALK_TAKE:
+        take_frame(walk, self, index);
+        break;
+    case TT_WALK_GO_ON:
+        lane_run(walk, self, lane_at(walk, self, index));
+        break;
+    default:
+        rank->is_unparking = false;
+        take_data(walk, self, index);
+        take_parked(walk, self);
+        break;
+    }
 }

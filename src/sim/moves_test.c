@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -256,6 +257,50 @@ static void test_pairwise_exchanges_take_their_formula(void **state)
     }
 }
 
+/* A card that sends to all others, or receives from them, is the bottleneck wherever it is. */
+static void test_every_root_takes_the_same_time(void **state)
+{
+    (void)state;
+    static const tt_collective collectives[] = {TT_BROADCAST, TT_REDUCE, TT_SCATTER, TT_GATHER};
+    const uint32_t size = 13;
+    tt_fabric *fabric = plain_fabric(size);
+    for (uint32_t i = 0; i < TT_ARRAY_COUNT(collectives); i++) {
+        tt_moves_input input = input_of(fabric, collectives[i], size, 100000);
+        double expected = 0;
+        for (uint32_t root = 0; root < size; root++) {
+            input.problem.root = root;
+            fabric->ops->reset(fabric);
+            const double found = time_of(&input);
+            expected = root == 0 ? found : expected;
+            assert_true(expected > alpha() + beta(100000));
+            assert_near(tt_collective_name(collectives[i]), size, expected, found);
+        }
+    }
+    fabric->ops->destroy(fabric);
+}
+
+static void test_a_rank_alone_only_copies(void **state)
+{
+    (void)state;
+    for (int collective = 0; collective < TT_COLLECTIVE_COUNT; collective++) {
+        if (collective == TT_SEND || collective == TT_RECEIVE) {
+            continue; /* of two ranks */
+        }
+        tt_fabric *fabric = plain_fabric(1);
+        const uint64_t bytes = collective == TT_BARRIER ? 0 : 100000;
+        tt_moves_input input = input_of(fabric, (tt_collective)collective, 1, bytes);
+        fabric->config.copy_byte_fs = REDUCE_FS;
+        input.problem.is_in_place = false;
+        const double expected = gamma_of((double)bytes);
+        const double found = time_of(&input);
+        if (found < expected || found > 2 * expected) {
+            fail_msg("%s: %.0f ns for a copy of %.0f",
+                     tt_collective_name((tt_collective)collective), found, expected);
+        }
+        fabric->ops->destroy(fabric);
+    }
+}
+
 /* Lanes overlap: after the first one has passed all rounds, the card is never idle. */
 static void test_lanes_of_a_ring_hide_the_latency(void **state)
 {
@@ -267,8 +312,7 @@ static void test_lanes_of_a_ring_hide_the_latency(void **state)
     input.forced = "ring";
     input.problem.segment_bytes = 128 * 1024;
     input.eager_bytes_max = 16 * 1024; /* every frame waits for a grant */
-    const double least =
-        2 * (size - 1) * beta((double)slice) + (size - 1) * gamma_of((double)slice) * 0;
+    const double least = 2 * (size - 1) * beta((double)slice);
     const double work = (size - 1) * gamma_of((double)slice);
     const double found = time_of(&input);
     assert_true(found >= fmax(least, work));
@@ -354,7 +398,7 @@ static void check_sizes(const tt_algorithm *algorithm, tt_collective collective,
         tt_moves_input input = input_of(fabric, collective, size, lengths[i]);
         input.forced = algorithm->name;
         input.problem.segment_bytes = 4096;
-        input.problem.root = size - 1;
+        input.problem.root = i * (size - 1) / (TT_ARRAY_COUNT(lengths) - 1); /* first to last */
         input.problem.is_in_place = i % 2 == 0;
         input.eager_bytes_max = i % 2 == 0 ? 8192 : 512;
         if (algorithm->fits(&input.problem) &&
@@ -369,7 +413,7 @@ static void test_what_is_sent_arrives_in_every_algorithm_and_model(void **state)
 {
     (void)state;
     for (uint32_t model = 0; tt_fabric_at(model) != NULL; model++) {
-        for (uint32_t size = 2; size <= 13; size++) {
+        for (uint32_t size = 1; size <= 13; size++) {
             const tt_fabric_config config = shared_config(size, 1 + size % 3);
             tt_text why = {0};
             tt_fabric *fabric = NULL;
@@ -377,7 +421,7 @@ static void test_what_is_sent_arrives_in_every_algorithm_and_model(void **state)
                                                      &tt_allocator_default, &why, &fabric));
             for (uint32_t i = 0; tt_algorithm_at(i) != NULL; i++) {
                 for (int collective = 0; collective < TT_COLLECTIVE_COUNT; collective++) {
-                    if (collective == TT_SEND || collective == TT_RECEIVE) {
+                    if ((collective == TT_SEND || collective == TT_RECEIVE) && size != 2) {
                         continue; /* of two ranks */
                     }
                     check_sizes(tt_algorithm_at(i), (tt_collective)collective, size, fabric);
@@ -389,22 +433,33 @@ static void test_what_is_sent_arrives_in_every_algorithm_and_model(void **state)
 }
 
 /* Two hosts of four ranks, which share memory. */
+static tt_topology two_hosts(void)
+{
+    static const uint32_t host_of[] = {0, 0, 0, 0, 1, 1, 1, 1},
+                          local_of[] = {0, 1, 2, 3, 0, 1, 2, 3};
+    static const uint32_t members[] = {0, 1, 2, 3, 4, 5, 6, 7}, first[] = {0, 4, 8};
+    return (tt_topology){.host_count = 2,
+                         .rail_count = 2,
+                         .host_of = host_of,
+                         .local_of = local_of,
+                         .host_first = first,
+                         .host_members = members,
+                         .has_views = true};
+}
+
+static tt_topology one_host(void)
+{
+    static const uint32_t first[] = {0, 4};
+    tt_topology topology = two_hosts();
+    topology.host_count = 1;
+    topology.host_first = first;
+    return topology;
+}
+
 static void test_algorithms_of_shared_memory_are_walked(void **state)
 {
     (void)state;
-    static const uint32_t host_of[] = {0, 0, 0, 0, 1, 1, 1, 1},
-                          local_of[] = {0, 1, 2, 3, 0, 1, 2, 3};
-    static const uint32_t members[] = {0, 1, 2, 3, 4, 5, 6, 7}, first[] = {0, 4, 8}, one[] = {0, 4};
-    const tt_topology two = {.host_count = 2,
-                             .rail_count = 2,
-                             .host_of = host_of,
-                             .local_of = local_of,
-                             .host_first = first,
-                             .host_members = members,
-                             .has_views = true};
-    tt_topology single = two;
-    single.host_count = 1;
-    single.host_first = one;
+    const tt_topology two = two_hosts(), single = one_host();
     const tt_fabric_config config = shared_config(8, 4);
     for (uint32_t i = 0; i < 4; i++) {
         tt_text why = {0};
@@ -425,6 +480,90 @@ static void test_algorithms_of_shared_memory_are_walked(void **state)
         assert_true(result.levels[TT_FABRIC_HOST].bytes_sent == 0); /* only notices */
         fabric->ops->destroy(fabric);
     }
+}
+
+/* ---- the order of times ---- */
+
+/* A model that passes all questions on, if none is earlier than the one before. */
+typedef struct watch {
+    tt_fabric base;
+    tt_fabric *inner;
+    uint64_t last_ns, works;
+} watch;
+
+static watch *watch_at(tt_fabric *fabric, uint64_t at_ns)
+{
+    watch *self = TT_CONTAINER_OF(fabric, watch, base);
+    assert_true(at_ns >= self->last_ns);
+    self->last_ns = at_ns;
+    return self;
+}
+
+static tt_departure watch_send(tt_fabric *fabric, const tt_fabric_frame *frame, uint64_t at_ns)
+{
+    tt_fabric *inner = watch_at(fabric, at_ns)->inner;
+    return inner->ops->send(inner, frame, at_ns);
+}
+
+static bool watch_pass(tt_fabric *fabric, const tt_fabric_frame *frame, uint32_t hop,
+                       uint64_t *at_ns_io)
+{
+    tt_fabric *inner = watch_at(fabric, *at_ns_io)->inner;
+    return inner->ops->pass(inner, frame, hop, at_ns_io);
+}
+
+static uint64_t watch_work(tt_fabric *fabric, uint32_t rank, tt_fabric_work work, uint64_t bytes,
+                           uint64_t at_ns)
+{
+    watch *self = watch_at(fabric, at_ns);
+    self->works++;
+    return self->inner->ops->work(self->inner, rank, work, bytes, at_ns);
+}
+
+/* Returns how often the model was asked for work. */
+static uint64_t check_order(tt_moves_input *input, tt_fabric *inner)
+{
+    static const tt_fabric_ops ops = {
+        .name = "watch", .send = watch_send, .pass = watch_pass, .work = watch_work};
+    watch self = {.base = {.ops = &ops, .config = inner->config}, .inner = inner};
+    uint64_t done_ns[RANKS_MAX];
+    tt_text why = {0};
+    tt_moves_result result;
+    input->fabric = &self.base;
+    if (tt_moves_run(input, &why, done_ns, &result) != TT_OK) {
+        fail_msg("%s", why.bytes);
+    }
+    input->fabric = inner;
+    return self.works;
+}
+
+static void test_shared_models_are_asked_in_the_order_of_times(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {24, 1000, 60000, 900000};
+    uint64_t start_ns[12], works = 0;
+    const tt_fabric_config config = shared_config(12, 3);
+    tt_text why = {0};
+    tt_fabric *fabric = NULL;
+    for (uint32_t rank = 0; rank < 12; rank++) {
+        start_ns[rank] = rank * 7919 % 50000;
+    }
+    assert_int_equal(TT_OK, tt_fabric_create(tt_fabric_find("memory"), &config,
+                                             &tt_allocator_default, &why, &fabric));
+    for (uint32_t i = 0; tt_algorithm_at(i) != NULL; i++) {
+        for (uint32_t k = 0; k < 2 * TT_ARRAY_COUNT(lengths); k++) {
+            tt_moves_input input = input_of(fabric, TT_ALLREDUCE, 12, lengths[k / 2]);
+            input.forced = tt_algorithm_at(i)->name;
+            input.problem.segment_bytes = 4096;
+            input.problem.is_in_place = false;
+            input.eager_bytes_max = k % 2 == 0 ? 8192 : 512;
+            input.start_ns = start_ns;
+            fabric->ops->reset(fabric);
+            works += check_order(&input, fabric);
+        }
+    }
+    assert_true(works > 10000);
+    fabric->ops->destroy(fabric);
 }
 
 /* ---- the rest of the contract ---- */
@@ -521,6 +660,24 @@ static void test_a_late_rank_delays_the_others_by_as_much(void **state)
     fabric->ops->destroy(fabric);
 }
 
+/* Frames of more lanes than are open at once, and of all of them before the call is made. */
+static void test_a_late_root_takes_what_waits_for_it(void **state)
+{
+    (void)state;
+    uint64_t start_ns[RANKS_MAX] = {[3] = UINT64_C(1000) * 1000 * 1000};
+    tt_fabric *fabric = plain_fabric(RANKS_MAX);
+    tt_moves_input input = input_of(fabric, TT_GATHER, RANKS_MAX, 100 * 1024 - 4);
+    input.problem.segment_bytes = 1024;
+    input.problem.root = 3;
+    input.start_ns = start_ns;
+    for (uint32_t i = 0; i < 2; i++) {
+        fabric->is_private = i == 0;
+        fabric->ops->reset(fabric);
+        check_walk(tt_algorithm_find("pairwise"), &input);
+    }
+    fabric->ops->destroy(fabric);
+}
+
 static void test_oversubscribed_uplinks_take_as_much_longer(void **state)
 {
     (void)state;
@@ -542,6 +699,34 @@ static void test_oversubscribed_uplinks_take_as_much_longer(void **state)
     /* 64 parts leave each leaf: over two uplinks these take longer than 15 over a card. */
     assert_true(times[0] >= 15 * beta(100000) && times[0] <= 1.7 * 15 * beta(100000));
     assert_true(times[1] >= 32 * beta(100000) && times[1] <= 1.2 * 32 * beta(100000));
+}
+
+/* With the plan that the run makes: by the places of buffers, where memory is shared. */
+static void test_the_bytes_of_a_run_are_those_it_holds_at_its_start(void **state)
+{
+    (void)state;
+    const tt_fabric_config config = shared_config(4, 4);
+    tt_text why = {0};
+    tt_fabric *fabric = NULL;
+    assert_int_equal(TT_OK, tt_fabric_create(tt_fabric_find("memory"), &config,
+                                             &tt_allocator_default, &why, &fabric));
+    for (uint32_t i = 0; i < 2; i++) {
+        tt_moves_input input = input_of(fabric, TT_ALLREDUCE, 4, 3000000);
+        uint64_t done_ns[4];
+        tt_moves_result result;
+        const tt_topology host = one_host();
+        input.problem.segment_bytes = 64 * 1024;
+        input.problem.topology = &host;
+        input.is_staged = i == 1;
+        input.memory_bytes_max = tt_moves_bytes(&input) - 1;
+        tt_text_clear(&why);
+        assert_int_equal(TT_ERR_NO_MEMORY, tt_moves_run(&input, &why, done_ns, &result));
+        assert_non_null(strstr(why.bytes, "allow more memory"));
+        char bytes[32];
+        (void)snprintf(bytes, sizeof(bytes), "needs %" PRIu64 " bytes", input.memory_bytes_max + 1);
+        assert_non_null(strstr(why.bytes, bytes));
+    }
+    fabric->ops->destroy(fabric);
 }
 
 static void test_memory_is_refused_before_the_start_and_never_exceeded(void **state)
@@ -595,13 +780,18 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_direct_takes_its_formula),
         cmocka_unit_test(test_binomial_trees_take_their_formula),
         cmocka_unit_test(test_pairwise_exchanges_take_their_formula),
+        cmocka_unit_test(test_every_root_takes_the_same_time),
+        cmocka_unit_test(test_a_rank_alone_only_copies),
         cmocka_unit_test(test_lanes_of_a_ring_hide_the_latency),
         cmocka_unit_test(test_what_is_sent_arrives_in_every_algorithm_and_model),
         cmocka_unit_test(test_algorithms_of_shared_memory_are_walked),
+        cmocka_unit_test(test_shared_models_are_asked_in_the_order_of_times),
         cmocka_unit_test(test_the_same_input_gives_the_same_times),
         cmocka_unit_test(test_shortcuts_change_no_time),
         cmocka_unit_test(test_a_late_rank_delays_the_others_by_as_much),
+        cmocka_unit_test(test_a_late_root_takes_what_waits_for_it),
         cmocka_unit_test(test_oversubscribed_uplinks_take_as_much_longer),
+        cmocka_unit_test(test_the_bytes_of_a_run_are_those_it_holds_at_its_start),
         cmocka_unit_test(test_memory_is_refused_before_the_start_and_never_exceeded),
         cmocka_unit_test(test_27600_ranks_fit_into_256_mib),
     };

@@ -34,6 +34,13 @@ static tt_walk_cost additions(uint32_t times)
     return (tt_walk_cost){.work = TT_FABRIC_REDUCE, .times = times};
 }
 
+/* Of so many vectors; of one it is a copy. */
+static tt_walk_cost sum_of(const tt_problem *problem, const tt_move *move, uint32_t count)
+{
+    TT_ASSERT(count > 0);
+    return count > 1 ? additions(count - 1) : copies(is_in_place(problem, move) ? 0 : 1);
+}
+
 tt_walk_cost tt_walk_cost_of(const tt_problem *problem, const tt_move *move)
 {
     TT_ASSERT(move->kind == TT_MOVE_WORK);
@@ -46,10 +53,10 @@ tt_walk_cost tt_walk_cost_of(const tt_problem *problem, const tt_move *move)
     case TT_WORK_COPY:
         return copies(is_in_place(problem, move) ? 0 : 1);
     case TT_WORK_SUM:
-        return additions(problem->size - 1);
+        return sum_of(problem, move, problem->size);
     case TT_WORK_VIEWS:
     case TT_WORK_FOLD:
-        return additions(neighbours(problem) - 1);
+        return sum_of(problem, move, neighbours(problem));
     case TT_WORK_SPREAD:
     case TT_WORK_CAST:
         return copies(neighbours(problem));

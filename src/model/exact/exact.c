@@ -13,7 +13,6 @@
 
 /* The nominal accelerator. A kernel takes 5 to 10 us on the GPUs of bench/traces, however little it
  * computes. */
-static const double macs_a_us = 5e6; /* 10 TFLOP/s */
 static const double kernel_us = 7;
 
 uint32_t tt_exact_op_add(tt_exact *exact, double macs)
@@ -116,7 +115,7 @@ static tt_status ops_enter(const tt_exact *exact, uint32_t batch, tt_graph *grap
 {
     for (uint32_t i = 0; i < exact->op_count; i++) {
         const tt_exact_op *op = &exact->ops[i];
-        const double time_us = kernel_us + op->macs * batch / macs_a_us;
+        const double time_us = kernel_us + op->macs * batch / TT_NETWORK_MACS_A_US;
         tt_text name = {.length = 0};
         tt_text_add(&name, "operator%u", i);
         /* The gradient of a product is one product for each of its two sides. */

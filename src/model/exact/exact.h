@@ -3,10 +3,10 @@
  * exact.h - networks as frameworks train them: every parameter under its name, every operator with
  * its multiplications.
  *
- * A family describes its networks by two calls: tt_exact_op adds an operator, in the order in which
- * a framework runs them; tt_exact_tensor adds a parameter, in the order of the framework's
- * parameters(). Both orders matter: gradients become ready in the reverse of the first, buckets and
- * bit vectors are formed by the second.
+ * A family describes its networks by two calls: tt_exact_op_add adds an operator, in the order in
+ * which a framework runs them; tt_exact_tensor_add adds a parameter, in the order of the
+ * framework's parameters(). Both orders matter: gradients become ready in the reverse of the first,
+ * buckets and bit vectors are formed by the second.
  *
  * Layer:   model; private to the networks. May include base/.
  * Threads: one at a time.
