@@ -280,6 +280,24 @@ void small_tell_gone(small_machine *machine, uint32_t rank)
     self.ops->peer(self.self, rank, TT_PEER_DOWN, "killed");
 }
 
+bool small_has_frames(const small_world *world, uint32_t from, uint32_t to)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < world->frame_count; i++) {
+        any = any || (world->frames[i].from == from && world->frames[i].to == to);
+    }
+    return any;
+}
+
+void small_tell_left(small_machine *machine, uint32_t rank)
+{
+    const small_world *world = machine->world;
+    TT_ASSERT(world->machines[rank]->is_gone && !machine->is_gone);
+    TT_ASSERT(!small_has_frames(world, rank, machine->rank));
+    const tt_machine self = tt_sync_machine(machine->sync);
+    self.ops->peer(self.self, rank, TT_PEER_LEFT, NULL);
+}
+
 /* ---- copies ---- */
 
 struct small_copy {

@@ -80,10 +80,14 @@ void small_drop(small_world *world, uint32_t index);
 void small_run(small_world *world);
 bool small_has_step(const small_machine *machine);
 void small_step(small_machine *machine);
-/* The machine ends; frames to it are lost. Others learn of it by small_tell_gone. */
+/* The machine ends; frames to it are lost. Others learn of it by small_tell_gone, or, if it has
+ * left in order, by small_tell_left. */
 void small_kill(small_machine *machine);
 /* Frames of the one that is gone which have not reached this machine are lost. */
 void small_tell_gone(small_machine *machine, uint32_t rank);
+/* All frames of the one that has left must have reached this machine. */
+void small_tell_left(small_machine *machine, uint32_t rank);
+bool small_has_frames(const small_world *world, uint32_t from, uint32_t to);
 
 typedef struct small_copy small_copy;
 small_copy *small_keep(const small_machine *machine);
