@@ -65,6 +65,8 @@ struct small_world {
 };
 
 small_world *small_create(uint32_t workers, uint32_t servers);
+/* `hosts`: as tt_roles. */
+small_world *small_create_on(uint32_t workers, uint32_t servers, const uint32_t *hosts);
 /* All requests must be over, or their machine is shut down here. */
 void small_destroy(small_world *world);
 
