@@ -223,6 +223,113 @@ static void test_errors_about_steps(void **state)
                    WORDS("more than 8 codecs"));
 }
 
+/* ---- who sums ---- */
+
+static tt_rule_sum sum_as(const tt_rules *rules, const char *name, uint64_t elements,
+                          tt_rule_sum otherwise)
+{
+    const tt_rule_subject subject = {
+        .name = name, .elements = elements, .dtype = TT_F32, .is_gradient = true};
+    return tt_rules_sum(rules, &subject, otherwise);
+}
+
+/* No rule decides: the setting of the job does. */
+static void expect_default(const tt_rules *rules, const char *name)
+{
+    assert_int_equal(sum_as(rules, name, MANY, TT_RULE_SUM_SERVER), TT_RULE_SUM_SERVER);
+    assert_int_equal(sum_as(rules, name, MANY, TT_RULE_SUM_ALLREDUCE), TT_RULE_SUM_ALLREDUCE);
+}
+
+/* A rule does, whatever the setting. */
+static void expect_sum(const tt_rules *rules, const char *name, uint64_t elements,
+                       tt_rule_sum wanted)
+{
+    assert_int_equal(sum_as(rules, name, elements, TT_RULE_SUM_SERVER), wanted);
+    assert_int_equal(sum_as(rules, name, elements, TT_RULE_SUM_ALLREDUCE), wanted);
+}
+
+static void test_without_a_rule_about_it_the_default_sums(void **state)
+{
+    (void)state;
+    expect_default(NULL, "x");
+    tt_rules *rules = make("", "int8");
+    expect_default(rules, "x");
+    tt_rules_destroy(rules);
+    rules = make("name=w codec=int8\nname=y sum=server\n", "");
+    expect_default(rules, "x");
+    expect_default(rules, "w");
+    expect_default(rules, NULL);
+    tt_rules_destroy(rules);
+}
+
+static void test_the_first_rule_decides_who_sums(void **state)
+{
+    (void)state;
+    tt_rules *rules = make("name=*.bias sum=allreduce\n"
+                           "name=w.scale codec=none\n"
+                           "elements>=64K sum=server\n"
+                           "name=w.* sum=allreduce\n",
+                           "");
+    expect_sum(rules, "w.bias", MANY, TT_RULE_SUM_ALLREDUCE);
+    expect_default(rules, "w.scale"); /* its rule is not about sums; no later one is asked */
+    expect_sum(rules, "w.x", 64 * 1024, TT_RULE_SUM_SERVER);
+    expect_sum(rules, "w.x", 64 * 1024 - 1, TT_RULE_SUM_ALLREDUCE);
+    expect_sum(rules, NULL, MANY, TT_RULE_SUM_SERVER);
+    tt_rules_destroy(rules);
+}
+
+static void test_who_sums_depends_on_type_and_role(void **state)
+{
+    (void)state;
+    tt_rules *rules = make("dtype=f16 role=any sum=server\nsum=allreduce", "");
+    tt_rule_subject subject = {.name = "x", .elements = 1, .dtype = TT_F16};
+    assert_int_equal(tt_rules_sum(rules, &subject, TT_RULE_SUM_ALLREDUCE), TT_RULE_SUM_SERVER);
+    subject.dtype = TT_I32;
+    assert_int_equal(tt_rules_sum(rules, &subject, TT_RULE_SUM_SERVER), TT_RULE_SUM_SERVER);
+    subject.is_gradient = true;
+    assert_int_equal(tt_rules_sum(rules, &subject, TT_RULE_SUM_SERVER), TT_RULE_SUM_ALLREDUCE);
+    tt_rules_destroy(rules);
+}
+
+static void test_servers_are_wanted_if_a_rule_says_so(void **state)
+{
+    static const struct {
+        const char *text;
+        bool has_servers;
+    } cases[] = {{"", false},
+                 {"codec=int8", false},
+                 {"sum=allreduce", false},
+                 {"name=a sum=server", true},
+                 {"sum=allreduce\nname=b codec=int8 sum=server", true}};
+    (void)state;
+    assert_false(tt_rules_have_servers(NULL));
+    for (size_t i = 0; i < TT_ARRAY_COUNT(cases); i++) {
+        tt_rules *rules = make(cases[i].text, "");
+        assert_int_equal(tt_rules_have_servers(rules), cases[i].has_servers);
+        tt_rules_destroy(rules);
+    }
+}
+
+static void test_a_rule_about_sums_leaves_tensors_plain(void **state)
+{
+    (void)state;
+    tt_rules *rules = make("name=w.* sum=server\nname=v.* sum=server codec=int4", "int8");
+    assert_null(find(rules, "w.x"));
+    assert_string_equal(codec_of(find(rules, "v.x")), "int4");
+    assert_string_equal(codec_of(find(rules, "u.x")), "int8");
+    tt_rules_destroy(rules);
+}
+
+static void test_errors_about_sums(void **state)
+{
+    (void)state;
+    expect_refusal("name=a sum=server\nsum=servers", "",
+                   WORDS("line 2: sum does not accept \"servers\"", "takes allreduce or server"));
+    expect_refusal("sum=", "", WORDS("line 1: sum does not accept \"\"", "allreduce or server"));
+    expect_refusal("sum=server sum=allreduce", "", WORDS("sum is given twice", "keep one"));
+    expect_refusal("sum>=server", "", WORDS("sum is compared by '=' alone", "write sum=..."));
+}
+
 static void test_a_plain_rule_may_name_any_type(void **state)
 {
     (void)state;
@@ -259,6 +366,12 @@ int main(void)
         cmocka_unit_test(test_every_registered_codec_can_be_chosen),
         cmocka_unit_test(test_errors_name_source_line_culprit_and_cure),
         cmocka_unit_test(test_errors_about_steps),
+        cmocka_unit_test(test_without_a_rule_about_it_the_default_sums),
+        cmocka_unit_test(test_the_first_rule_decides_who_sums),
+        cmocka_unit_test(test_who_sums_depends_on_type_and_role),
+        cmocka_unit_test(test_servers_are_wanted_if_a_rule_says_so),
+        cmocka_unit_test(test_a_rule_about_sums_leaves_tensors_plain),
+        cmocka_unit_test(test_errors_about_sums),
         cmocka_unit_test(test_a_plain_rule_may_name_any_type),
         cmocka_unit_test(test_memory_that_fails_is_given_back),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_calls_test.c - options that change at a clock: values, and what is refused.
+ * store_calls_test.c - options that change at a clock: values, and what is refused; counts.
  *
  * Two workers and a server over the simulated driver; calls are made one after the other. */
 #include <setjmp.h>
@@ -258,6 +258,72 @@ static void test_staleness_is_counted(void **state)
     job_end(&all);
 }
 
+/* ---- waits ---- */
+
+enum { LATE_NS = 1000000, LATENCY_NS = 200000 }; /* of simulated time; the second: at most */
+
+static void submit_later(job *all, one_call *call, uint32_t rank, uint64_t at_ns)
+{
+    call->sync = all->syncs[rank];
+    tt_sim_call(all->sim, rank, at_ns, submit, call);
+}
+
+/* Worker 1 ends its iteration 1 ms after worker 0. */
+static void test_clocks_that_wait_are_counted(void **state)
+{
+    job all;
+    one_call clocks[WORKERS] = {{.request = {.verb = TT_STORE_CLOCK}},
+                                {.request = {.verb = TT_STORE_CLOCK}}};
+    (void)state;
+    open_with(&all, "stale:1", "add", &zero);
+    assert_int_equal(on_one(&all, 0, clocks[0].request, NULL), TT_OK);
+    tt_sync_counts counts = count(&all, 0);
+    assert_int_equal(counts.clock, 1); /* one ahead, which it may be */
+    assert_int_equal(counts.clock_waits, 0);
+    assert_int_equal(counts.clock_wait_ns, 0);
+    const uint64_t now = tt_sim_now(all.sim);
+    submit_later(&all, &clocks[0], 0, now);
+    submit_later(&all, &clocks[1], 1, now + LATE_NS);
+    tt_sim_run(all.sim, UINT64_MAX / 2);
+    assert_int_equal(clocks[0].finish_count + clocks[1].finish_count, 2);
+    counts = count(&all, 0);
+    assert_int_equal(counts.clock, 2);
+    assert_int_equal(counts.clock_waits, 1);
+    assert_in_range(counts.clock_wait_ns, LATE_NS, LATE_NS + LATENCY_NS);
+    assert_int_equal(counts.pull_waits, 0);
+    counts = count(&all, 1);
+    assert_int_equal(counts.clock_waits, 0);
+    assert_int_equal(counts.clock_wait_ns, 0);
+    job_end(&all);
+}
+
+/* A pull that is started behind a clock reaches its owner before worker 1's iteration is over. */
+static void test_pulls_that_wait_are_counted(void **state)
+{
+    job all;
+    float value = -1.0f;
+    one_call clocks[WORKERS] = {{.request = {.verb = TT_STORE_CLOCK}},
+                                {.request = {.verb = TT_STORE_CLOCK}}};
+    one_call pull_call = {.request = {.verb = TT_STORE_PULL, .name = "t", .output = &value}};
+    (void)state;
+    open_with(&all, "bulk", "add", &one);
+    (void)pull(&all, 0);
+    assert_int_equal(count(&all, 0).pull_waits, 0);
+    const uint64_t now = tt_sim_now(all.sim);
+    submit_later(&all, &clocks[0], 0, now);
+    submit_later(&all, &pull_call, 0, now);
+    submit_later(&all, &clocks[1], 1, now + LATE_NS);
+    tt_sim_run(all.sim, UINT64_MAX / 2);
+    assert_int_equal(clocks[0].finish_count + pull_call.finish_count + clocks[1].finish_count, 3);
+    assert_true(value == 1.0f);
+    const tt_sync_counts counts = count(&all, 0);
+    assert_int_equal(counts.pulls, 2);
+    assert_int_equal(counts.pull_waits, 1);
+    assert_in_range(counts.pull_wait_ns, LATE_NS, LATE_NS + LATENCY_NS);
+    assert_int_equal(count(&all, 1).pull_waits, 0);
+    job_end(&all);
+}
+
 /* Two workers, so gradients are halved. Worker 0 reads 0; worker 1 makes two steps of -1 each; the
  * push of worker 0 has staleness 2. */
 static float corrected(const char *update)
@@ -364,6 +430,8 @@ int main(void)
         cmocka_unit_test(test_a_rate_holds_from_its_clock_on),
         cmocka_unit_test(test_what_cannot_be_set_is_refused),
         cmocka_unit_test(test_staleness_is_counted),
+        cmocka_unit_test(test_clocks_that_wait_are_counted),
+        cmocka_unit_test(test_pulls_that_wait_are_counted),
         cmocka_unit_test(test_corrections_have_golden_values),
         cmocka_unit_test(test_corrections_need_stale_gradients),
         cmocka_unit_test(test_a_caller_that_dies_holds_nothing_back),

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "conformance/cases.h"
 #include "conformance/oracle.h"
 #include "conformance/ranks.h"
 #include "tutti/store.h"
@@ -171,6 +172,13 @@ static void check_sum(const ranks_self *self, const char *name, uint64_t count)
     free(values);
 }
 
+/* Named calls that the workers made. Owners sum without a negotiation. */
+static uint64_t negotiated(const ranks_self *self)
+{
+    const tutti_counters counters = ranks_counters(self);
+    return counters.agreed + counters.planned;
+}
+
 /* All workers got the same status and text, and it contains both. */
 static void check_texts(const ranks_self *self, tutti_status wanted, const char *one,
                         const char *other)
@@ -276,6 +284,233 @@ static void test_parts_of_long_tensors(void **state)
 {
     (void)state;
     job_run_all(4, long_ones);
+}
+
+/* What every algorithm is tried with, as far as owners sum it. A name has all lengths and forms of
+ * its type and operator. */
+static void try_case(const collective_case *one, void *owner)
+{
+    const ranks_self *self = owner;
+    if (one->collective != TT_ALLREDUCE || one->redop == TT_ADASUM) {
+        return;
+    }
+    char name[NAME_BYTES], text[256];
+    const size_t bytes = one->count * tt_dtype_bytes(one->dtype);
+    uint8_t *input = calloc(1, bytes + 1), *output = calloc(1, bytes + 1);
+    uint8_t *expected = calloc(1, bytes + 1);
+    tutti_call call = TUTTI_CALL_INIT;
+    (void)snprintf(name, sizeof(name), "c%d.%d", (int)one->dtype, (int)one->redop);
+    case_describe(one, text, sizeof(text));
+    case_fill_input(one, (uint32_t)self->rank, input);
+    case_fill_expected(one, (uint32_t)self->rank, expected);
+    call.name = name;
+    call.input = input;
+    call.output = one->is_in_place ? input : output;
+    call.count = one->count;
+    call.dtype = (tutti_dtype)one->dtype;
+    call.op = (tutti_op)one->redop;
+    call.prescale = one->prescale;
+    call.postscale = one->postscale;
+    const tutti_status status = tutti_run(self->context, &call);
+    EXPECT_SAY(status == TUTTI_OK, "%s: %s", text, tutti_last_error(self->context));
+    EXPECT_SAY(memcmp(call.output, expected, bytes) == 0, "%s", text);
+    free(input);
+    free(output);
+    free(expected);
+}
+
+static void every_case(ranks_self *self)
+{
+    cases_for_each((uint32_t)self->size, try_case, self);
+    EXPECT(negotiated(self) == 0); /* workers made none of them */
+}
+
+static void test_the_cases_of_all_algorithms(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= 5; workers++) {
+        job_run(workers, 0, "shm", every_case);
+        job_run(workers, 2, "shm", every_case);
+    }
+}
+
+/* ---- order of adding ---- */
+
+enum { ROUNDING_COUNT = 20000 }; /* parts for all owners */
+
+static collective_case rounding_case(const ranks_self *self)
+{
+    return (collective_case){.collective = TT_ALLREDUCE,
+                             .dtype = TT_F32,
+                             .redop = TT_SUM,
+                             .size = (uint32_t)self->size,
+                             .count = ROUNDING_COUNT,
+                             .is_rounding = true,
+                             .prescale = 1.0,
+                             .postscale = 1.0,
+                             .salt = 9};
+}
+
+/* In the order of ranks from first to last; or backwards. */
+static void add_up(const ranks_self *self, bool is_backwards, float *sum)
+{
+    const collective_case one = rounding_case(self);
+    float *values = malloc(ROUNDING_COUNT * sizeof(*values));
+    for (int i = 0; i < self->size; i++) {
+        const int rank = is_backwards ? self->size - 1 - i : i;
+        case_fill_input(&one, (uint32_t)rank, values);
+        for (int k = 0; k < ROUNDING_COUNT; k++) {
+            sum[k] = i == 0 ? values[k] : sum[k] + values[k];
+        }
+    }
+    free(values);
+}
+
+/* The sum of one iteration of a store. */
+static void store_sum(const ranks_self *self, const char *policy, const float *input, float *sum)
+{
+    tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
+    tutti_store *store = NULL;
+    tutti_handle *handle = NULL;
+    config.policy = policy;
+    config.update = "sum";
+    EXPECT_STATUS(TUTTI_OK, tutti_store_open(self->context, &config, &store));
+    EXPECT_STATUS(TUTTI_OK, tutti_store_add(store, "w", NULL, ROUNDING_COUNT, TUTTI_F32));
+    tutti_store_call call = TUTTI_STORE_CALL_INIT;
+    call.verb = TUTTI_STORE_PUSH_PULL;
+    call.name = "w";
+    call.input = input;
+    call.output = sum;
+    EXPECT_STATUS(TUTTI_OK, tutti_store_start(store, &call, &handle));
+    EXPECT_STATUS(TUTTI_OK, tutti_store_clock(store, NULL)); /* which closes that of a quorum */
+    EXPECT_STATUS(TUTTI_OK, tutti_wait(handle, -1));
+    tutti_handle_free(handle);
+    EXPECT_STATUS(TUTTI_OK, tutti_store_close(store));
+}
+
+static void sums_that_round(ranks_self *self)
+{
+    const collective_case one = rounding_case(self);
+    const size_t bytes = ROUNDING_COUNT * sizeof(float);
+    float *input = malloc(bytes), *expected = malloc(bytes), *sum = malloc(bytes);
+    case_fill_input(&one, (uint32_t)self->rank, input);
+    add_up(self, true, sum);
+    add_up(self, false, expected);
+    EXPECT(memcmp(sum, expected, bytes) != 0); /* the order matters */
+    const tutti_status status =
+        tutti_allreduce(self->context, input, sum, ROUNDING_COUNT, TUTTI_F32, TUTTI_SUM);
+    EXPECT_STATUS(TUTTI_OK, status);
+    EXPECT(memcmp(sum, expected, bytes) == 0);
+    memset(sum, 0, bytes);
+    store_sum(self, "bulk", input, sum);
+    EXPECT(memcmp(sum, expected, bytes) == 0);
+    memset(sum, 0, bytes);
+    store_sum(self, self->size == 4 ? "quorum:4" : "quorum:3", input, sum);
+    EXPECT(memcmp(sum, expected, bytes) == 0);
+    tutti_call call = named("w", input, ROUNDING_COUNT);
+    call.dtype = TUTTI_F32;
+    call.output = sum;
+    memset(sum, 0, bytes);
+    EXPECT_STATUS(TUTTI_OK, tutti_run(self->context, &call));
+    EXPECT(memcmp(sum, expected, bytes) == 0);
+    free(input);
+    free(expected);
+    free(sum);
+}
+
+/* A store's sum, a named sum and the all-reduce that adds in the order of ranks. */
+static void test_sums_that_round_have_the_bits_of_direct(void **state)
+{
+    (void)state;
+    (void)setenv("TUTTI_ALGORITHM", "direct", 1);
+    job_run_all(4, sums_that_round);
+    job_run_all(3, sums_that_round);
+    (void)unsetenv("TUTTI_ALGORITHM");
+}
+
+/* ---- rules ---- */
+
+/* A sum of so many elements, and whether the workers made it. */
+static void check_maker(const ranks_self *self, const char *name, uint64_t count, bool is_workers)
+{
+    const uint64_t before = negotiated(self);
+    check_sum(self, name, count);
+    EXPECT_SAY(negotiated(self) - before == (is_workers ? 1 : 0), "%s of %llu", name,
+               (unsigned long long)count);
+}
+
+/* With either default. */
+static void check_rules(const ranks_self *self)
+{
+    for (int step = 0; step < 3; step++) {
+        check_maker(self, "a.bias", 500, true);
+        check_maker(self, "a.weight", 500, false);
+        check_maker(self, "a.weight", 499, true);
+        check_maker(self, "b.bias", 499, true);
+    }
+}
+
+static void rules_and_servers(ranks_self *self)
+{
+    check_rules(self);
+    check_maker(self, "c", 40, false);
+    check_rules(self);
+}
+
+static void rules_and_workers(ranks_self *self)
+{
+    check_rules(self);
+    check_maker(self, "c", 40, true);
+    check_rules(self);
+}
+
+/* Both kinds in flight, each rank in an order of its own. */
+static void rules_in_any_order(ranks_self *self)
+{
+    enum { TENSORS = 8, COUNT = 20 };
+    for (int step = 0; step < 4; step++) {
+        int32_t values[TENSORS][COUNT];
+        tutti_handle *handles[TENSORS];
+        const uint64_t before = negotiated(self);
+        for (int i = 0; i < TENSORS; i++) {
+            const int tensor = (i * 3 + self->rank + step) % TENSORS;
+            char name[NAME_BYTES];
+            (void)snprintf(name, sizeof(name), "w%d.%s", tensor, tensor % 2 == 0 ? "bias" : "c");
+            for (int k = 0; k < COUNT; k++) {
+                values[tensor][k] = self->rank + tensor;
+            }
+            const tutti_call call = named(name, values[tensor], COUNT);
+            EXPECT_STATUS(TUTTI_OK, tutti_start(self->context, &call, &handles[tensor]));
+        }
+        for (int i = 0; i < TENSORS; i++) {
+            const int wanted = self->size * (self->size - 1) / 2 + self->size * i;
+            EXPECT_STATUS(TUTTI_OK, tutti_wait(handles[i], -1));
+            EXPECT_SAY(values[i][COUNT - 1] == wanted, "%d, not %d", values[i][COUNT - 1], wanted);
+            tutti_handle_free(handles[i]);
+        }
+        EXPECT(negotiated(self) - before == TENSORS / 2);
+    }
+}
+
+static void test_rules_choose_who_sums(void **state)
+{
+    static const char rules[] = "role=any name=*.bias sum=allreduce\n"
+                                "role=any name=a.* elements>=500 sum=server\n"
+                                "role=any name=a.* sum=allreduce\n"
+                                "role=any name=c codec=none\n";
+    char path[] = "/tmp/tutti-sums-rules-XXXXXX";
+    const int fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0 && write(fd, rules, sizeof(rules) - 1) == (ssize_t)sizeof(rules) - 1);
+    (void)close(fd);
+    (void)setenv("TUTTI_RULES", path, 1);
+    job_run_all(3, rules_and_servers);
+    job_run_all(4, rules_in_any_order);
+    (void)setenv("TUTTI_SUM", "allreduce", 1);
+    job_run_all(3, rules_and_workers);
+    (void)setenv("TUTTI_SUM", "server", 1);
+    (void)unsetenv("TUTTI_RULES");
+    (void)unlink(path);
 }
 
 /* ---- order ---- */
@@ -530,6 +765,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_type_and_operator),
         cmocka_unit_test(test_parts_of_long_tensors),
+        cmocka_unit_test(test_the_cases_of_all_algorithms),
+        cmocka_unit_test(test_sums_that_round_have_the_bits_of_direct),
+        cmocka_unit_test(test_rules_choose_who_sums),
         cmocka_unit_test(test_ranks_may_call_in_any_order),
         cmocka_unit_test(test_groups_may_be_mixed),
         cmocka_unit_test(test_ranks_that_differ_fail_one_call_on_all),

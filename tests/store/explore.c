@@ -349,12 +349,14 @@ static bool is_eager(const search *all, const small_frame *frame)
             all->world->machines[frame->to]->sync->stores[0]->status < 0);
 }
 
-/* Has the process still to learn of the death? */
+/* Has the process still to learn that a worker has died or left? */
 static bool is_due_to_learn(const search *all, uint32_t rank)
 {
     const small_machine *machine = all->world->machines[rank];
+    const bool can_learn = all->scene->trouble != TROUBLE_LEAVING ||
+                           !small_has_frames(all->world, all->here.dead, rank);
     return all->here.dead < WORKERS && !all->here.is_stopped && !all->here.is_told[rank] &&
-           !machine->is_gone && !machine->is_deaf;
+           !machine->is_gone && !machine->is_deaf && can_learn;
 }
 
 /* A choice that is always the next: it is no branch of the search. */
@@ -402,6 +404,7 @@ static uint32_t list_choices(const search *all, choice *choices)
 {
     const small_world *world = all->world;
     const trouble kind = all->scene->trouble;
+    const bool is_end = kind == TROUBLE_DEATH || kind == TROUBLE_LEAVING;
     uint32_t count = list_frames(all, choices);
     for (uint32_t i = 0; i < world->workers + world->servers; i++) {
         const small_machine *machine = world->machines[i];
@@ -412,8 +415,8 @@ static uint32_t list_choices(const search *all, choice *choices)
             choices[count++] = (choice){.kind = TELL, .index = i};
         }
         if (i < WORKERS && all->here.dead == WORKERS &&
-            (kind == TROUBLE_DEATH || (kind == TROUBLE_STOP && !all->programs[i]->is_over))) {
-            choices[count++] = (choice){.kind = kind == TROUBLE_DEATH ? KILL : STOP, .index = i};
+            (is_end || (kind == TROUBLE_STOP && !all->programs[i]->is_over))) {
+            choices[count++] = (choice){.kind = is_end ? KILL : STOP, .index = i};
         }
     }
     return count;
@@ -495,7 +498,11 @@ static void take(search *all, choice taken)
         break;
     case TELL:
         all->here.is_told[taken.index] = true;
-        small_tell_gone(world->machines[taken.index], all->here.dead);
+        if (all->scene->trouble == TROUBLE_LEAVING) {
+            small_tell_left(world->machines[taken.index], all->here.dead);
+        } else {
+            small_tell_gone(world->machines[taken.index], all->here.dead);
+        }
         break;
     }
     for (uint32_t i = 0; i < world->workers + world->servers; i++) {
@@ -516,11 +523,13 @@ static void take(search *all, choice taken)
 static void judge_broken(const search *all, const program *own)
 {
     char words[16];
+    const tt_status wanted =
+        all->scene->trouble == TROUBLE_LEAVING ? TT_ERR_PEER_LEFT : TT_ERR_PEER_DOWN;
     const tt_sync_request *requests[] = {&own->pull, &own->push, &own->clock};
     (void)snprintf(words, sizeof(words), "(rank %u)", all->here.dead);
     for (uint32_t i = 0; i < 3; i++) {
-        if (requests[i]->status != TT_OK && (requests[i]->status != TT_ERR_PEER_DOWN ||
-                                             strstr(requests[i]->error, words) == NULL)) {
+        if (requests[i]->status != TT_OK &&
+            (requests[i]->status != wanted || strstr(requests[i]->error, words) == NULL)) {
             fail_msg("%s: a call failed with %d %s", all->scene->name, (int)requests[i]->status,
                      requests[i]->error);
         }
@@ -532,8 +541,10 @@ static void judge_broken(const search *all, const program *own)
 static void judge_end(search *all)
 {
     const place *here = &all->here;
-    const bool may_fail = here->dead < WORKERS && !here->is_stopped &&
-                          (tt_policy_is_bulk(&all->policy) || all->scene->no_servers);
+    const bool is_leaving = all->scene->trouble == TROUBLE_LEAVING;
+    const bool may_fail =
+        here->dead < WORKERS && !here->is_stopped &&
+        ((tt_policy_is_bulk(&all->policy) && !is_leaving) || all->scene->no_servers);
     all->ends++;
     for (uint32_t i = 0; i < WORKERS; i++) {
         const program *own = all->programs[i];
@@ -566,6 +577,13 @@ static void judge_end(search *all)
             if (i != here->dead && times(value, i, k) != 1) {
                 fail_msg("%s: push %u of worker %u is lost", all->scene->name, k, i);
             }
+        }
+    }
+    const bool is_whole = is_leaving && here->dead < WORKERS && !all->scene->no_servers;
+    for (uint32_t k = 0; is_whole && k < all->programs[here->dead]->pushes; k++) {
+        if (times(value, here->dead, k) != 1) {
+            fail_msg("%s: push %u of worker %u, which has left, is lost", all->scene->name, k,
+                     here->dead);
         }
     }
 }

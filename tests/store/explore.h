@@ -4,8 +4,9 @@
  *
  * The machines are those of src/sync (small.h). Depth-first search over states: the memory of every
  * machine, its program, and the frames in flight. A state that was visited is not explored again.
- * Choices: any frame in flight is delivered, an owner makes a step, a worker dies, a process learns
- * of the death (frames of the dead worker that had not reached it are lost), a push arrives twice.
+ * Choices: any frame in flight is delivered, an owner makes a step, a worker dies or leaves, a
+ * process learns of it (frames of a dead worker that had not reached it are lost; those of one that
+ * left have all arrived), a push arrives twice.
  *
  * Workers pull, push and end an iteration. A push adds 1 to a counter of its own, so that a value
  * shows which pushes are in it, and how often. Invariants, of methods of stale synchronous
@@ -19,7 +20,8 @@
  *   I6  s = 0: it has these and no other
  *   I7  async: neither clocks nor pulls wait
  *   I8  a worker that may go on does: at the end of a history only those wait that are at the bound
- *   I9  a dead worker holds up nobody; under bulk its death fails everyone's calls by its name
+ *   I9  a worker that died or left holds up nobody; under bulk its death fails everyone's calls by
+ *       its name, and so does under any policy that it leaves with parts that it owns
  *   I10 a push is in the value exactly once at the end; of a dead worker, its first few are
  * A worker's clock is counted at itself for I2's greater one, and at the keeper for the least:
  * frames on the way make them differ more than they may.
@@ -44,7 +46,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum trouble { TROUBLE_NONE, TROUBLE_DEATH, TROUBLE_STOP, TROUBLE_TWICE } trouble;
+typedef enum trouble {
+    TROUBLE_NONE,
+    TROUBLE_DEATH,
+    TROUBLE_LEAVING, /* with the store open */
+    TROUBLE_STOP,
+    TROUBLE_TWICE,
+} trouble;
 
 typedef struct scenario {
     const char *name, *policy;

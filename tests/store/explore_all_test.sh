@@ -18,4 +18,5 @@ find_bug() {
 find_bug PUSH_APPLIED_TWICE test_a_push_arrives_twice
 find_bug PULL_ANSWERED_TOO_EARLY test_all_orders_of_clocks_and_pushes
 find_bug CLOCK_KEEPS_THE_DEAD test_a_worker_dies
+find_bug CLOCK_KEEPS_THE_DEAD test_a_worker_leaves
 exec "$TEST_BIN/test_store_explore" --all

@@ -59,6 +59,33 @@ static void test_a_worker_dies(void **state)
                             SHORT});
 }
 
+static void test_a_worker_leaves(void **state)
+{
+    (void)state;
+    explore_run(&(scenario){.name = "leaving",
+                            .policy = "bulk",
+                            .owner = 1,
+                            .clocks = 2,
+                            .trouble = TROUBLE_LEAVING,
+                            SHORT});
+    explore_run(&(scenario){
+        .name = "leaving", .policy = "stale:1", .clocks = 2, .trouble = TROUBLE_LEAVING, SHORT});
+    explore_run(&(scenario){.name = "leaving, keeper and owner differ",
+                            .policy = "stale:1",
+                            .owner = 1,
+                            .clocks = 1,
+                            .trouble = TROUBLE_LEAVING,
+                            SHORT});
+    explore_run(&(scenario){
+        .name = "leaving", .policy = "async", .clocks = 1, .trouble = TROUBLE_LEAVING, SHORT});
+    explore_run(&(scenario){.name = "leaving, workers own",
+                            .policy = "bulk",
+                            .no_servers = true,
+                            .clocks = 1,
+                            .trouble = TROUBLE_LEAVING,
+                            .is_prompt = true});
+}
+
 static void test_a_worker_is_stopped(void **state)
 {
     (void)state;
@@ -133,6 +160,7 @@ static int run_group(bool is_all)
         cmocka_unit_test(test_every_order_of_frames_and_steps),
         cmocka_unit_test(test_four_clocks),
         cmocka_unit_test(test_a_worker_dies),
+        cmocka_unit_test(test_a_worker_leaves),
         cmocka_unit_test(test_a_worker_is_stopped),
         cmocka_unit_test(test_a_push_arrives_twice),
         cmocka_unit_test(test_keeper_and_owner_differ),

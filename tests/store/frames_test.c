@@ -26,6 +26,12 @@ enum { STORY_BYTES = 16384, WORKERS = 2 };
 static char story[STORY_BYTES];
 static bool is_told[256]; /* kinds */
 
+static void begin_story(void)
+{
+    memset(story, 0, sizeof(story));
+    memset(is_told, 0, sizeof(is_told));
+}
+
 static void tell_words(const void *source, uint32_t bytes)
 {
     for (uint32_t i = 0; i < bytes; i += 4) {
@@ -38,7 +44,8 @@ static void tell_words(const void *source, uint32_t bytes)
 
 static void tell(const small_frame *frame)
 {
-    const bool is_text = (int64_t)frame->head.argument < 0;
+    const bool is_text =
+        (int64_t)frame->head.argument < 0 && frame->head.kind != TT_SYNC_OBJECT; /* of this test */
     uint32_t bytes = is_text ? 0 : frame->head.payload_bytes;
     small_frame told = *frame;
     if (is_told[frame->head.kind]) {
@@ -106,8 +113,7 @@ static void expect(const char *golden)
 static small_world *begin(const char *policy, const char *update)
 {
     static const float first = 2.0f;
-    memset(story, 0, sizeof(story));
-    memset(is_told, 0, sizeof(is_told));
+    begin_story();
     small_world *world = small_create(WORKERS, WORKERS);
     call(world, (tt_sync_request){.verb = TT_STORE_OPEN, .policy = policy, .update = update});
     call(world, (tt_sync_request){.verb = TT_STORE_ADD,
@@ -206,8 +212,7 @@ static void test_frames_of_a_table(void **state)
     float read[2] = {0};
     small_world *world = small_create(WORKERS, WORKERS);
     (void)state;
-    memset(story, 0, sizeof(story));
-    memset(is_told, 0, sizeof(is_told));
+    begin_story();
     const char *name = small_name(world, 1);
     call(world, (tt_sync_request){.verb = TT_STORE_OPEN, .policy = "stale:1", .update = "add"});
     memset(story, 0, sizeof(story));
@@ -250,8 +255,7 @@ static void test_a_failure_as_bytes(void **state)
     small_world *world = small_create(WORKERS, WORKERS);
     tt_sync_request requests[WORKERS];
     int ends = 0;
-    memset(story, 0, sizeof(story));
-    memset(is_told, 0, sizeof(is_told));
+    begin_story();
     for (uint32_t i = 0; i < WORKERS; i++) {
         requests[i] = (tt_sync_request){.verb = TT_STORE_OPEN,
                                         .policy = i == 0 ? "bulk" : "async",
@@ -268,13 +272,239 @@ static void test_a_failure_as_bytes(void **state)
     small_destroy(world);
 }
 
-/* Those of named sums and of saved stores are not sent above. */
-_Static_assert(TT_SYNC_READ == 74 && TT_SYNC_FILL == 75 && TT_SYNC_OPTIONS == 76 &&
-                   TT_SYNC_OPTIONED == 106,
-               "kinds are a wire format");
-_Static_assert(TT_SYNC_OBJECT == 88 && TT_SYNC_JOIN == 89 && TT_SYNC_BUSY == 90 &&
-                   TT_SYNC_IDLE == 91 && TT_SYNC_FORGET == 92 && TT_SYNC_HELD == 93,
-               "kinds are a wire format");
+/* ---- stores that are kept ---- */
+
+/* A call of worker 0 alone. */
+static tt_status call_one(small_world *world, tt_sync_request request)
+{
+    int ends = 0;
+    request.owner = &ends;
+    request.finished = finished;
+    tt_sync_submit(world->machines[0]->sync, &request);
+    play(world);
+    assert_int_equal(ends, 1);
+    return request.status;
+}
+
+/* A tensor with a plane of state is read and filled. */
+static void test_frames_of_a_store_that_is_kept(void **state)
+{
+    (void)state;
+    const float pushed = 4.0f;
+    float value = 0.0f;
+    tt_sync_options options;
+    small_world *world = begin("bulk", "momentum:lr=0.5,momentum=0.25");
+    const char *name = small_name(world, 1), *other = small_name(world, 0);
+    call(world, (tt_sync_request){.verb = TT_STORE_PUSH, .name = name, .input = &pushed});
+    call(world,
+         (tt_sync_request){.verb = TT_STORE_ADD, .name = other, .dtype = TT_F32, .count = 1});
+    tt_sync_request set = {.verb = TT_STORE_SET, .name = "lr", .value = 0.125, .clock = 6};
+    assert_int_equal(call_one(world, set), TT_OK);
+    begin_story();
+    tt_sync_request read = {.verb = TT_STORE_READ, .name = name, .output = &value, .plane = 1};
+    assert_int_equal(call_one(world, read), TT_OK);
+    assert_true(value == 4.0f);
+    tt_sync_request fill = {
+        .verb = TT_STORE_FILL, .name = other, .input = &value, .plane = 1, .step = 5};
+    assert_int_equal(call_one(world, fill), TT_OK);
+    is_told[TT_SYNC_FILL] = false; /* the value, which is the last plane */
+    fill.plane = 0;
+    assert_int_equal(call_one(world, fill), TT_OK);
+    tt_sync_request ask = {.verb = TT_STORE_OPTIONS, .options = &options};
+    assert_int_equal(call_one(world, ask), TT_OK);
+    expect("0>3 4a 0 163d0b3a 92ef5196 0 1 3 0 0 7 0 0\n"
+           "3>0 64 0 163d0b3a 92ef5196 0 0 3 0 4 7 1 0 | 40800000\n"
+           "0>2 4b 0 8e8f9598 f29a530d 0 1 1 0 4 7 5 0 | 40800000\n"
+           "2>0 63 0 8e8f9598 f29a530d 0 0 1 0 0 7 0 0\n"
+           "0>2 4b 0 8e8f9598 f29a530d 0 0 2 0 4 7 5 0 | 40800000\n"
+           "0>2 4c 0 0 0 0 0 2 0 0 7 0 0\n"
+           "2>0 6a 0 0 0 0 0 2 0 19c 7 0 0 | 3f000000 3e800000 0 0 0 0 1 6 0 3e000000\n");
+    small_destroy(world);
+}
+
+/* ---- named sums ---- */
+
+typedef struct one_sum {
+    tt_request request;
+    float values[2];
+    int ends;
+} one_sum;
+
+static void sum_finished(tt_request *request)
+{
+    *(int *)request->owner += 1;
+}
+
+static void start_sum(small_world *world, uint32_t worker, one_sum *sum, const char *name)
+{
+    sum->ends = 0;
+    sum->request.collective = TT_ALLREDUCE;
+    sum->request.dtype = TT_F32;
+    sum->request.redop = TT_SUM;
+    sum->request.count = sum->request.count > 0 ? sum->request.count : 1;
+    sum->request.prescale = sum->request.postscale = 1.0;
+    sum->request.name = name;
+    sum->request.input = sum->request.output = sum->values;
+    sum->request.finished = sum_finished;
+    sum->request.owner = &sum->ends;
+    tt_sync_sum(world->machines[worker]->sync, &sum->request);
+}
+
+static void open_sums(small_world *world)
+{
+    tt_sync_request requests[SMALL_PROCESSES];
+    int ends = 0;
+    for (uint32_t i = 0; i < world->workers; i++) {
+        requests[i] = (tt_sync_request){.verb = TT_STORE_OPEN,
+                                        .policy = "bulk",
+                                        .update = "sum",
+                                        .is_sums = true,
+                                        .owner = &ends,
+                                        .finished = finished};
+        tt_sync_submit(world->machines[i]->sync, &requests[i]);
+    }
+    play(world);
+    assert_int_equal(ends, world->workers);
+}
+
+static small_world *begin_sums(void)
+{
+    small_world *world = small_create(WORKERS, WORKERS);
+    open_sums(world);
+    begin_story();
+    return world;
+}
+
+/* All workers call it. */
+static void sum_up(small_world *world, const char *name)
+{
+    one_sum sums[WORKERS] = {{.values = {1.0f}}, {.values = {2.0f}}};
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        start_sum(world, i, &sums[i], name);
+    }
+    play(world);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(sums[i].ends, 1);
+        assert_true(sums[i].values[0] == 3.0f);
+    }
+}
+
+static void test_frames_of_a_named_sum_and_an_objection(void **state)
+{
+    one_sum sums[WORKERS] = {{.values = {1.0f}}, {.values = {2.0f}}};
+    small_world *world = begin_sums();
+    (void)state;
+    sum_up(world, "b");
+    sums[0].request.objection = TT_ERR_BAD_ARGUMENT;
+    (void)snprintf(sums[0].request.error, sizeof(sums[0].request.error), "no such layer");
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        start_sum(world, i, &sums[i], "b");
+    }
+    play(world);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        assert_int_equal(sums[i].ends, 1);
+        assert_int_equal(sums[i].request.status, TT_ERR_BAD_ARGUMENT);
+    }
+    expect("0>2 42 3ff 163d0b3b 92ef5196 0 0 0 0 49 7 0 0 | 1 0 8 0 0 0 0 3ff00000 0"
+           " 3ff00000 0 0 0 0 0 0 0 0 62\n"
+           "2>0 62 3ff 163d0b3b 92ef5196 0 0 0 0 0 7 0 0\n"
+           "0>3 144 3ff 163d0b3b 92ef5196 0 0 1 0 4 7 1 0 | 3f800000\n"
+           "3>0 64 3ff 163d0b3b 92ef5196 0 0 1 0 4 7 0 0 | 40400000\n"
+           "0>2 58 3ff 163d0b3b 92ef5196 0 0 1 0 57 7 fffffffc ffffffff | 0 0 0 0 0 0 0 0 0"
+           " 0 0 0 0 0 0 0 0 0 6f6e0062 63757320 616c2068 726579\n"
+           "3>0 66 3ff 163d0b3b 92ef5196 0 2 1 0 0 7 fffffffc ffffffff\n");
+    small_destroy(world);
+}
+
+/* Worker 0 joins with a call in flight, which worker 1 makes later. */
+static void test_frames_of_a_join(void **state)
+{
+    one_sum sums[WORKERS] = {{.values = {1.0f}}, {.values = {2.0f}}};
+    tt_request joins[WORKERS];
+    int ends = 0;
+    small_world *world = begin_sums();
+    (void)state;
+    start_sum(world, 0, &sums[0], "b");
+    play(world);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        if (i == 1) {
+            start_sum(world, 1, &sums[1], "b");
+            play(world);
+        }
+        joins[i] = (tt_request){.is_join = true, .finished = sum_finished, .owner = &ends};
+        assert_false(tt_sync_join(world->machines[i]->sync, &joins[i])); /* control makes it, */
+        play(world);
+    }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        joins[i].finished(&joins[i]); /* and ends it */
+    }
+    play(world);
+    assert_int_equal(ends, WORKERS);
+    assert_true(sums[0].values[0] == 3.0f && sums[1].values[0] == 3.0f);
+    expect("0>2 42 3ff 163d0b3b 92ef5196 0 0 0 0 49 7 0 0 | 1 0 8 0 0 0 0 3ff00000 0"
+           " 3ff00000 0 0 0 0 0 0 0 0 62\n"
+           "0>2 5a 3ff 163d0b3a 92ef5196 0 1 0 0 0 7 0 0\n"
+           "0>2 59 3ff 0 0 0 1 0 0 0 7 1 0\n"
+           "2>0 62 3ff 163d0b3b 92ef5196 0 0 0 0 0 7 0 0\n"
+           "0>3 144 3ff 163d0b3b 92ef5196 0 0 1 0 4 7 1 0 | 3f800000\n"
+           "3>0 64 3ff 163d0b3b 92ef5196 0 0 1 0 4 7 0 0 | 40400000\n"
+           "0>2 5b 3ff 163d0b3a 92ef5196 0 1 0 0 0 7 0 0\n"
+           "0>2 5c 3ff 0 0 0 1 0 0 0 7 0 0\n");
+    small_destroy(world);
+}
+
+/* Two workers of one host; that of another has left the key, and a relay reports their pushes to
+ * the owner, a server. */
+static void test_frames_of_a_relay(void **state)
+{
+    static const uint32_t hosts[] = {0, 0, 1};
+    one_sum sums[3] = {{.values = {1.0f}}, {.values = {2.0f}}, {.values = {4.0f}}};
+    small_world *world = small_create_on(3, 1, hosts);
+    (void)state;
+    open_sums(world);
+    begin_story();
+    for (uint32_t i = 0; i < 3; i++) {
+        start_sum(world, i, &sums[i], "a");
+    }
+    play(world);
+    sums[2].request.count = 2;
+    start_sum(world, 2, &sums[2], "a");
+    play(world);
+    start_sum(world, 0, &sums[0], "a");
+    start_sum(world, 1, &sums[1], "a");
+    play(world);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(sums[i].ends, 1);
+        assert_int_equal(sums[i].request.status, TT_ERR_MISMATCH);
+    }
+    expect("0>3 42 3ff 8e8f9599 f29a530d 0 0 0 0 49 7 0 0 | 1 0 8 0 0 0 0 3ff00000 0"
+           " 3ff00000 0 0 0 0 0 0 0 0 61\n"
+           "2>0 62 3ff 8e8f9599 f29a530d 0 0 0 0 0 7 0 0\n"
+           "1>0 144 3ff 8e8f9599 f29a530d 0 0 1 0 4 7 1 0 | 40000000\n"
+           "3>0 464 3ff 8e8f9599 f29a530d 0 0 1 0 4 7 0 0 | 40e00000\n"
+           "0>3 5d 3ff 8e8f9599 f29a530d 0 0 0 0 0 7 2 0\n"
+           "3>0 66 3ff 8e8f9599 f29a530d 0 2 1 0 0 7 fffffffb ffffffff\n");
+    small_destroy(world);
+}
+
+/* Server 1 dies: workers send how many sums have ended. */
+static void test_frames_of_a_handover(void **state)
+{
+    small_world *world = begin_sums();
+    (void)state;
+    sum_up(world, "b");
+    sum_up(world, "c");
+    begin_story();
+    small_kill(world->machines[3]);
+    for (uint32_t i = 0; i < 3; i++) {
+        small_tell_gone(world->machines[i], 3);
+    }
+    play(world);
+    expect("0>1 7c 0 0 0 0 0 0 0 0 7 3 0\n"
+           "0>1 78 3ff e3dad626 da9055f2 0 0 2 0 0 7 1 0\n");
+    small_destroy(world);
+}
+
 _Static_assert(TT_SYNC_FLAG_ANSWER == 1 && TT_SYNC_FLAG_UNCOUNTED == 2 && TT_SYNC_FLAG_HOST == 4 &&
                    TT_SYNC_FLAG_ROWS == 8 && TT_SYNC_FLAG_PULL == 16 && TT_SYNC_FLAG_NOW == 64 &&
                    TT_SYNC_FLAG_WAITED == 128 && TT_STORE_SUMS == 1023,
@@ -288,6 +518,11 @@ int main(void)
         cmocka_unit_test(test_frames_of_a_part_that_moves),
         cmocka_unit_test(test_frames_of_a_table),
         cmocka_unit_test(test_a_failure_as_bytes),
+        cmocka_unit_test(test_frames_of_a_store_that_is_kept),
+        cmocka_unit_test(test_frames_of_a_named_sum_and_an_objection),
+        cmocka_unit_test(test_frames_of_a_join),
+        cmocka_unit_test(test_frames_of_a_relay),
+        cmocka_unit_test(test_frames_of_a_handover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,7 +130,19 @@ static void keep_report(void *owner, int level, const char *text)
     tt_text_add(&world->report, "%s", text);
 }
 
+/* There are no collectives that could make named sums. */
+static void no_control(void *owner, tt_request *request)
+{
+    (void)owner, (void)request;
+    TT_ASSERT(false);
+}
+
 small_world *small_create(uint32_t workers, uint32_t servers)
+{
+    return small_create_on(workers, servers, NULL);
+}
+
+small_world *small_create_on(uint32_t workers, uint32_t servers, const uint32_t *hosts)
 {
     small_world *world = calloc(1, sizeof(*world));
     TT_ASSERT(world != NULL && workers + servers <= SMALL_PROCESSES);
@@ -144,9 +156,13 @@ small_world *small_create(uint32_t workers, uint32_t servers)
         machine->world = world;
         machine->rank = rank;
         world->machines[rank] = machine;
-        const tt_roles roles = {
-            .rank = rank, .workers = workers, .servers = servers, .epoch = SMALL_EPOCH};
-        const tt_sync_listener listener = {.owner = world, .report = keep_report};
+        const tt_roles roles = {.rank = rank,
+                                .workers = workers,
+                                .servers = servers,
+                                .epoch = SMALL_EPOCH,
+                                .hosts = hosts};
+        const tt_sync_listener listener = {
+            .owner = world, .report = keep_report, .submit = no_control};
         const tt_status status = tt_sync_create(&machine->platform, &roles, store_no_collectives(),
                                                 &listener, &machine->sync);
         TT_ASSERT(status == TT_OK);
@@ -227,7 +243,7 @@ void small_drop(small_world *world, uint32_t index)
 
 bool small_has_step(const small_machine *machine)
 {
-    return !machine->is_gone && machine->sync->due.count > 0;
+    return !machine->is_gone && (machine->sync->due.count > 0 || machine->sync->sums.ready != NULL);
 }
 
 void small_step(small_machine *machine)
@@ -278,6 +294,24 @@ void small_tell_gone(small_machine *machine, uint32_t rank)
     }
     const tt_machine self = tt_sync_machine(machine->sync);
     self.ops->peer(self.self, rank, TT_PEER_DOWN, "killed");
+}
+
+bool small_has_frames(const small_world *world, uint32_t from, uint32_t to)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < world->frame_count; i++) {
+        any = any || (world->frames[i].from == from && world->frames[i].to == to);
+    }
+    return any;
+}
+
+void small_tell_left(small_machine *machine, uint32_t rank)
+{
+    const small_world *world = machine->world;
+    TT_ASSERT(world->machines[rank]->is_gone && !machine->is_gone);
+    TT_ASSERT(!small_has_frames(world, rank, machine->rank));
+    const tt_machine self = tt_sync_machine(machine->sync);
+    self.ops->peer(self.self, rank, TT_PEER_LEFT, NULL);
 }
 
 /* ---- copies ---- */

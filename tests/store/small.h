@@ -65,6 +65,8 @@ struct small_world {
 };
 
 small_world *small_create(uint32_t workers, uint32_t servers);
+/* `hosts`: as tt_roles. */
+small_world *small_create_on(uint32_t workers, uint32_t servers, const uint32_t *hosts);
 /* All requests must be over, or their machine is shut down here. */
 void small_destroy(small_world *world);
 
@@ -80,10 +82,14 @@ void small_drop(small_world *world, uint32_t index);
 void small_run(small_world *world);
 bool small_has_step(const small_machine *machine);
 void small_step(small_machine *machine);
-/* The machine ends; frames to it are lost. Others learn of it by small_tell_gone. */
+/* The machine ends; frames to it are lost. Others learn of it by small_tell_gone, or, if it has
+ * left in order, by small_tell_left. */
 void small_kill(small_machine *machine);
 /* Frames of the one that is gone which have not reached this machine are lost. */
 void small_tell_gone(small_machine *machine, uint32_t rank);
+/* All frames of the one that has left must have reached this machine. */
+void small_tell_left(small_machine *machine, uint32_t rank);
+bool small_has_frames(const small_world *world, uint32_t from, uint32_t to);
 
 typedef struct small_copy small_copy;
 small_copy *small_keep(const small_machine *machine);
