@@ -11,7 +11,8 @@
  * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". WORDs: `hold`: after
  * "going" it waits for a line on standard input. `leave=RANK:N`: after N iterations this rank
  * leaves the job with the store open, and the others check that its pushes are in the values, no
- * more and no less; `exit=RANK:N`: it exits without a goodbye. `alone`: the end is not checked
+ * more and no less; `exit=RANK:N`: it exits without a goodbye. `late`: before it opens the
+ * store, it prints "going" and waits for a line. `alone`: the end is not checked
  * together with the others, of which one may have died; sums go on after an iteration that was lost
  * with a server, which prints "lost ITERATION TEXT". Exit codes: 0; 2 wrong usage; 3 no init; 4
  * wrong value; 7 a call failed.
@@ -36,7 +37,7 @@ typedef struct job {
     size_t count;
     void *pushed, *read;
     uint64_t clock, pushes, uncounted;
-    bool is_alone, holds;
+    bool is_alone, is_late, holds;
     uint32_t leaver; /* UINT32_MAX: nobody leaves */
     uint64_t leaves_after;
     bool has_goodbye;
@@ -48,6 +49,7 @@ static void read_word(job *own, const char *word)
 {
     const bool leaves = strncmp(word, "leave=", 6) == 0, exits = strncmp(word, "exit=", 5) == 0;
     own->holds = strcmp(word, "hold") == 0;
+    own->is_late = strcmp(word, "late") == 0;
     own->is_alone = strcmp(word, "alone") == 0;
     own->has_goodbye = leaves;
     if (leaves || exits) {
@@ -288,6 +290,10 @@ static int work(int argument_count, char **arguments)
     own.read = calloc(own.count + 1, sizeof(int64_t));
     config.policy = own.policy;
     config.update = arguments[2];
+    if (own.is_late) {
+        say("going");
+        hold();
+    }
     must(own.context, tutti_store_open(own.context, &config, &own.store));
     if (own.is_sum) {
         run_sums(&own);

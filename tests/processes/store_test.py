@@ -99,6 +99,31 @@ class Deaths(unittest.TestCase):
                     self.assertEqual(job[rank].code(), 0, job[rank].story())
                     job[rank].expect("^done$")
 
+    def open_late(self, job):
+        """A server dies, and all workers know it, before the store is opened."""
+        for rank in range(3):
+            job[rank].expect("^going$")
+        job[3].signal(signal.SIGKILL)
+        for rank in range(3):
+            job[rank].expect(r"server 0 \(rank 3\) is gone", of_log=True)
+        for rank in range(3):
+            job[rank].say()
+        return [job[rank].code() for rank in range(3)]
+
+    def test_a_store_is_not_opened_without_its_owner(self):
+        for policy in ("bulk", "stale:2", "quorum:2"):
+            with self.subTest(policy=policy), \
+                    Job(3, 2, [policy, "add", 20, 20000, "late"]) as job:
+                self.assertEqual(self.open_late(job), [7] * 3, job.stories())
+                for rank in range(3):
+                    job[rank].expect(r"^failed -6 server 0 \(rank 3\) is gone, and would own")
+
+    def test_sums_are_opened_without_a_server(self):
+        for servers in (1, 3):
+            with self.subTest(servers=servers), \
+                    Job(3, servers, ["bulk", "sum", 20, 20000, "late"]) as job:
+                self.assertEqual(self.open_late(job), [0] * 3, job.stories())
+
     def test_sums_name_the_last_server(self):
         with Job(2, 2, ["bulk", "sum", "100000", "30000", "alone"]) as job:
             job[0].expect("^going$")
