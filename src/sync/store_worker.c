@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
@@ -400,7 +401,8 @@ static bool fail_without_owner(tt_sync *sync, tt_worker_store *store)
 {
     for (uint32_t i = 0; i < store->split.owners && store->id != TT_STORE_SUMS; i++) {
         const uint32_t peer = tt_split_rank(&store->split, i);
-        if (sync->is_gone[peer] && !tt_worker_can_move(sync, store, peer)) {
+        if (sync->is_gone[peer] && !tt_worker_can_move(sync, store, peer) &&
+            !TT_PLANT(OPENED_WITHOUT_OWNER)) {
             tt_text text = {0};
             tt_sync_add_peer(sync, &text, peer);
             tt_text_add(&text, " is gone, and would own a part of the store; load a store that was "
