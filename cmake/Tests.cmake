@@ -218,9 +218,12 @@ if(TARGET tutti-simulate)
   set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY TIMEOUT 900)
   add_test(NAME seeds.simulate_store COMMAND tutti-simulate_store --seeds 10000)
   add_test(NAME seeds.simulate_sums COMMAND tutti-simulate_store --sums --seeds 5000)
-  set_property(TEST seeds.simulate_store seeds.simulate_sums PROPERTY LABELS
+  add_test(NAME seeds.simulate_keep
+    COMMAND tutti-simulate_store --keep --first 10000000 --seeds 5000)
+  set_property(TEST seeds.simulate_store seeds.simulate_sums seeds.simulate_keep PROPERTY LABELS
     check seeds store sync)
-  set_property(TEST seeds.simulate_store seeds.simulate_sums PROPERTY TIMEOUT 900)
+  set_property(TEST seeds.simulate_store seeds.simulate_sums seeds.simulate_keep PROPERTY TIMEOUT
+    900)
 endif()
 
 # The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.

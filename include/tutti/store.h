@@ -177,7 +177,8 @@ typedef struct tutti_store_config {
     }
 
 /* All workers, in the same order of stores, with the same config; NULL: its defaults. Where workers
- * differ, all fail with TUTTI_ERR_MISMATCH, and the text has both configs. */
+ * differ, all fail with TUTTI_ERR_MISMATCH, and the text has both configs. With TUTTI_ERR_PEER_DOWN
+ * if a process that would own a part is gone, except with policy bulk, update sum and no codec. */
 TUTTI_API tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *config,
                                         tutti_store **store_out);
 /* All workers. The store is gone afterwards, whatever is returned. A call on the store must not be

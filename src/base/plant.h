@@ -95,7 +95,9 @@
     X(STATE_NOT_KEPT)              \
     X(CARD_SENDS_ALL_AT_ONCE)      \
     X(FRAME_FORWARDED_WHOLE)       \
-    X(STEPS_NOT_KEPT)
+    X(STEPS_NOT_KEPT)              \
+    X(READ_COPY_TAKEN)             \
+    X(OPENED_WITHOUT_OWNER)
 
 typedef enum tt_plant_id {
 #define X(name) TT_PLANT_##name,

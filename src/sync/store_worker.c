@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
@@ -395,12 +396,33 @@ static void life_settle(tt_sync *sync, tt_worker_store *store)
     tt_worker_end(sync, request, TT_OK, "");
 }
 
+/* An owner of a new store is gone already, and nobody will report that again: it fails. */
+static bool fail_without_owner(tt_sync *sync, tt_worker_store *store)
+{
+    for (uint32_t i = 0; i < store->split.owners && store->id != TT_STORE_SUMS; i++) {
+        const uint32_t peer = tt_split_rank(&store->split, i);
+        if (sync->is_gone[peer] && !tt_worker_can_move(sync, store, peer) &&
+            !TT_PLANT(OPENED_WITHOUT_OWNER)) {
+            tt_text text = {0};
+            tt_sync_add_peer(sync, &text, peer);
+            tt_text_add(&text, " is gone, and would own a part of the store; load a store that was "
+                               "open before, or start the job again");
+            fail_store(sync, store, TT_ERR_PEER_DOWN, text.bytes);
+            return true;
+        }
+    }
+    return false;
+}
+
 void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
 {
     const tt_sync_request *request = store->life.first;
     const bool is_open = request->verb == TT_STORE_OPEN;
     const tt_head head = {.kind = is_open ? TT_SYNC_OPEN : TT_SYNC_CLOSE, .set = store->id};
     tt_text settings = {0};
+    if (is_open && fail_without_owner(sync, store)) {
+        return;
+    }
     if (is_open) {
         tt_text_add(&settings, "%s %s", request->policy, request->update);
         if (store->codec.codec != NULL) {

@@ -56,14 +56,19 @@ class Bits(Kept):
                                     f"save=9:{self.file}"), whole)
 
     def test_every_policy_saves_and_loads(self):
-        for policy in ("stale:2", "async", "quorum:2"):
+        """All workers end with one value, which is that of the file and of every load of it; bulk
+        goes on from it with the same bits for any number of servers."""
+        for policy, update in (("stale:2", UPDATES[1]), ("async", UPDATES[2]),
+                               ("quorum:2", UPDATES[1])):
             with self.subTest(policy=policy):
-                self.train_any(policy, f"save=5:{self.file}")
-                self.train_any(policy, f"load={self.file}")
-
-    def train_any(self, policy, word):
-        with Job(2, 1, [policy, "momentum:lr=0.01", 5, COUNT, word]) as job:
-            self.assertEqual(job.codes()[:2], [0, 0], job.stories())
+                saved = self.train(3, 2, policy, update, 5, COUNT, f"save=5:{self.file}")
+                for workers, servers, other in ((3, 2, policy), (2, 0, policy), (3, 1, "bulk")):
+                    self.assertEqual(self.train(workers, servers, other, update, 5, COUNT,
+                                                f"load={self.file}"), saved)
+                onward = {self.train(3, servers, "bulk", update, 8, COUNT, f"load={self.file}")
+                          for servers in (0, 3)}
+                self.assertEqual(len(onward), 1, onward)
+                self.assertNotIn(saved, onward)
 
     def test_sums_have_names_and_clocks(self):
         self.train(2, 1, "bulk", "sum", 5, COUNT, f"save=5:{self.file}")
@@ -95,6 +100,32 @@ class Deaths(Kept):
                         self.assertEqual(job[rank].code(), 0, job.stories())
                         job[rank].expect("^loaded 6$")
                         self.assertEqual(job[rank].expect("^bits (.*)$").group(1), whole)
+
+    def test_every_policy_loads_after_the_death_of_a_server(self):
+        """Iterations end with the load, so the value is that of the file."""
+        for policy, update, servers, victim in (("stale:2", UPDATES[1], 2, 0),
+                                                ("async", UPDATES[2], 1, 0),
+                                                ("quorum:2", UPDATES[1], 3, 2)):
+            with self.subTest(policy=policy):
+                with Job(3, servers, [policy, update, 6, COUNT, f"save=6:{self.file}",
+                                      f"survive={self.file}"]) as job:
+                    job[0].expect("^saved 6$")
+                    job[3 + victim].signal(signal.SIGKILL)
+                    for rank in range(3):
+                        self.assertEqual(job[rank].code(), 0, job.stories())
+                        job[rank].expect("^loaded 6$")
+                    bits = {job[rank].expect("^bits (.*)$").group(1) for rank in range(3)}
+                self.assertEqual(bits, {self.train(3, servers, policy, update, 6, COUNT,
+                                                   f"load={self.file}")})
+
+    def test_stale_goes_on_after_the_death_of_a_server(self):
+        with Job(3, 2, ["stale:2", UPDATES[2], 12, COUNT, f"save=6:{self.file}",
+                        f"survive={self.file}"]) as job:
+            job[0].expect("^saved 6$")
+            job[3].signal(signal.SIGKILL)
+            self.assertEqual([job[rank].code() for rank in range(3)], [0] * 3, job.stories())
+            bits = {job[rank].expect("^bits (.*)$").group(1) for rank in range(3)}
+            self.assertEqual(len(bits), 1, bits)
 
     def test_servers_that_own_nothing_may_die(self):
         whole = self.train(2, 2, "bulk", UPDATES[2], 200, COUNT)

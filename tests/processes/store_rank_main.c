@@ -3,15 +3,19 @@
  * store_rank_main.c - one process of a job with a store, for the tests of faults.
  *
  *     tutti-store_rank serve
- *     tutti-store_rank POLICY UPDATE ITERATIONS COUNT [alone]
+ *     tutti-store_rank POLICY UPDATE ITERATIONS COUNT [WORD]
  *
  * UPDATE add: values are counters, one byte per worker; every read is checked against the bound of
  * the policy. UPDATE sum: sums of floats, compared bit by bit with the order of workers. UPDATE
  * sgd:lr=1.0, with bulk: a worker in turn sets the rate of each iteration. Prints
- * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". `alone`: the end is
- * not checked together with the others, of which one may have died; sums go on after an iteration
- * that was lost with a server, which prints "lost ITERATION TEXT". Exit codes: 0; 2 wrong usage; 3
- * no init; 4 wrong value; 7 a call failed.
+ * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". WORDs: `hold`: after
+ * "going" it waits for a line on standard input. `leave=RANK:N`: after N iterations this rank
+ * leaves the job with the store open, and the others check that its pushes are in the values, no
+ * more and no less; `exit=RANK:N`: it exits without a goodbye. `late`: before it opens the
+ * store, it prints "going" and waits for a line. `alone`: the end is not checked
+ * together with the others, of which one may have died; sums go on after an iteration that was lost
+ * with a server, which prints "lost ITERATION TEXT". Exit codes: 0; 2 wrong usage; 3 no init; 4
+ * wrong value; 7 a call failed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -33,7 +37,46 @@ typedef struct job {
     size_t count;
     void *pushed, *read;
     uint64_t clock, pushes, uncounted;
+    bool is_alone, is_late, holds;
+    uint32_t leaver; /* UINT32_MAX: nobody leaves */
+    uint64_t leaves_after;
+    bool has_goodbye;
 } job;
+
+/* ---- the end of one rank, or a pause ---- */
+
+static void read_word(job *own, const char *word)
+{
+    const bool leaves = strncmp(word, "leave=", 6) == 0, exits = strncmp(word, "exit=", 5) == 0;
+    own->holds = strcmp(word, "hold") == 0;
+    own->is_late = strcmp(word, "late") == 0;
+    own->is_alone = strcmp(word, "alone") == 0;
+    own->has_goodbye = leaves;
+    if (leaves || exits) {
+        char *end;
+        own->leaver = (uint32_t)strtoul(strchr(word, '=') + 1, &end, 10);
+        own->leaves_after = strtoull(end + 1, NULL, 10);
+        own->is_alone = true;
+    }
+}
+
+/* After an iteration. */
+static void pass(const job *own, uint64_t iterations)
+{
+    if (iterations == GOING) {
+        say("going");
+        if (own->holds) {
+            hold();
+        }
+    }
+    if (own->rank == own->leaver && iterations == own->leaves_after) {
+        if (own->has_goodbye) {
+            (void)tutti_shutdown(own->context);
+        }
+        say("left");
+        exit(0);
+    }
+}
 
 /* ---- counters ---- */
 
@@ -58,11 +101,15 @@ static void check_counters(const job *own, uint64_t needed)
             if (worker == own->rank && seen != counted) {
                 wrong(own->rank, "own pushes read", seen, counted);
             }
-            if (seen < needed) {
-                wrong(own->rank, "pushes read at least", seen, needed);
+            const bool leaves = worker == own->leaver;
+            const uint64_t least =
+                leaves ? (needed < own->leaves_after ? needed : own->leaves_after) : needed;
+            const uint64_t most = leaves ? own->leaves_after : own->iterations;
+            if (seen < least) {
+                wrong(own->rank, "pushes read at least", seen, least);
             }
-            if (seen > own->iterations) {
-                wrong(own->rank, "pushes read at most", seen, own->iterations);
+            if (seen > most) {
+                wrong(own->rank, "pushes read at most", seen, most);
             }
         }
     }
@@ -109,7 +156,7 @@ static void check_counts(const job *own)
     }
 }
 
-static void run_counters(job *own, bool is_alone)
+static void run_counters(job *own)
 {
     int64_t *values = own->pushed;
     for (size_t i = 0; i < own->count; i++) {
@@ -121,14 +168,14 @@ static void run_counters(job *own, bool is_alone)
     }
     while (own->clock < own->iterations) {
         must(own->context, tutti_store_pull(own->store, "t", own->read));
-        check_counters(own, is_alone ? 0 : needed_at(own, own->clock));
+        /* alone: a worker that was killed has not made them all */
+        check_counters(own,
+                       own->is_alone && own->leaver == UINT32_MAX ? 0 : needed_at(own, own->clock));
         start_and_wait(own);
-        if (own->pushes == GOING) {
-            say("going");
-        }
+        pass(own, own->pushes);
     }
     check_counts(own);
-    if (!is_alone) {
+    if (!own->is_alone) {
         must(own->context, tutti_barrier(own->context));
         must(own->context, tutti_store_pull(own->store, "t", own->read));
         check_counters(own, needed_at(own, own->iterations) > 0 ? own->iterations : 0);
@@ -159,9 +206,12 @@ static void check_sum(const job *own, uint32_t iteration)
 {
     const float *read = own->read;
     for (size_t i = 0; i < own->count; i++) {
-        float sum = pushed_at(0, iteration, i);
-        for (uint32_t worker = 1; worker < own->workers; worker++) {
-            sum += pushed_at(worker, iteration, i);
+        float sum = 0.0f;
+        for (uint32_t worker = 0; worker < own->workers; worker++) {
+            if (worker != own->leaver || iteration < own->leaves_after) {
+                sum = worker == 0 ? pushed_at(worker, iteration, i)
+                                  : sum + pushed_at(worker, iteration, i);
+            }
         }
         if (memcmp(&sum, &read[i], sizeof(sum)) != 0) {
             wrong(own->rank, "sum of element", i, iteration);
@@ -169,7 +219,7 @@ static void check_sum(const job *own, uint32_t iteration)
     }
 }
 
-static void run_sums(job *own, bool is_alone)
+static void run_sums(job *own)
 {
     float *pushed = own->pushed;
     must(own->context, tutti_store_add(own->store, "t", NULL, own->count, TUTTI_F32));
@@ -178,13 +228,11 @@ static void run_sums(job *own, bool is_alone)
             pushed[i] = pushed_at(own->rank, iteration, i);
         }
         const tutti_status status = tutti_store_push_pull(own->store, "t", pushed, own->read);
-        if (!is_alone || !is_lost(own, status, iteration)) {
+        if (!own->is_alone || !is_lost(own, status, iteration)) {
             must(own->context, status);
             check_sum(own, iteration);
         }
-        if (iteration == GOING) {
-            say("going");
-        }
+        pass(own, iteration + 1);
     }
 }
 
@@ -224,12 +272,15 @@ static void run_rates(job *own)
 
 static int work(int argument_count, char **arguments)
 {
-    job own = {.policy = arguments[1], .is_sum = strcmp(arguments[2], "sum") == 0};
-    const bool is_alone = argument_count > 5;
+    job own = {
+        .policy = arguments[1], .is_sum = strcmp(arguments[2], "sum") == 0, .leaver = UINT32_MAX};
     tutti_store_config config = TUTTI_STORE_CONFIG_INIT;
     if (tutti_init(NULL, &own.context) != TUTTI_OK) {
         printf("init %s\n", tutti_last_error(NULL));
         return NO_INIT;
+    }
+    if (argument_count > 5) {
+        read_word(&own, arguments[5]);
     }
     own.rank = (uint32_t)tutti_rank(own.context);
     own.workers = (uint32_t)tutti_size(own.context);
@@ -239,13 +290,17 @@ static int work(int argument_count, char **arguments)
     own.read = calloc(own.count + 1, sizeof(int64_t));
     config.policy = own.policy;
     config.update = arguments[2];
+    if (own.is_late) {
+        say("going");
+        hold();
+    }
     must(own.context, tutti_store_open(own.context, &config, &own.store));
     if (own.is_sum) {
-        run_sums(&own, is_alone);
+        run_sums(&own);
     } else if (strcmp(arguments[2], "sgd:lr=1.0") == 0) {
         run_rates(&own);
     } else {
-        run_counters(&own, is_alone);
+        run_counters(&own);
     }
     must(own.context, tutti_store_close(own.store));
     (void)tutti_shutdown(own.context);

@@ -27,6 +27,13 @@ static inline void say(const char *text)
     (void)fflush(stdout);
 }
 
+/* Until the test has written a line, or has ended. */
+static inline void hold(void)
+{
+    while (getchar() != '\n' && !feof(stdin)) {
+    }
+}
+
 static inline void must(tutti_context *context, tutti_status status)
 {
     if (status != TUTTI_OK) {

@@ -7,6 +7,7 @@ Timeout: 300
 """
 import functools
 import signal
+import time
 import unittest
 
 import ranks
@@ -98,6 +99,31 @@ class Deaths(unittest.TestCase):
                     self.assertEqual(job[rank].code(), 0, job[rank].story())
                     job[rank].expect("^done$")
 
+    def open_late(self, job):
+        """A server dies, and all workers know it, before the store is opened."""
+        for rank in range(3):
+            job[rank].expect("^going$")
+        job[3].signal(signal.SIGKILL)
+        for rank in range(3):
+            job[rank].expect(r"server 0 \(rank 3\) is gone", of_log=True)
+        for rank in range(3):
+            job[rank].say()
+        return [job[rank].code() for rank in range(3)]
+
+    def test_a_store_is_not_opened_without_its_owner(self):
+        for policy in ("bulk", "stale:2", "quorum:2"):
+            with self.subTest(policy=policy), \
+                    Job(3, 2, [policy, "add", 20, 20000, "late"]) as job:
+                self.assertEqual(self.open_late(job), [7] * 3, job.stories())
+                for rank in range(3):
+                    job[rank].expect(r"^failed -6 server 0 \(rank 3\) is gone, and would own")
+
+    def test_sums_are_opened_without_a_server(self):
+        for servers in (1, 3):
+            with self.subTest(servers=servers), \
+                    Job(3, servers, ["bulk", "sum", 20, 20000, "late"]) as job:
+                self.assertEqual(self.open_late(job), [0] * 3, job.stories())
+
     def test_sums_name_the_last_server(self):
         with Job(2, 2, ["bulk", "sum", "100000", "30000", "alone"]) as job:
             job[0].expect("^going$")
@@ -130,6 +156,10 @@ class Deaths(unittest.TestCase):
                     self.assertEqual(job[rank].code(), 0, job[rank].story())
                     job[rank].expect("^done$")
 
+
+class Stops(unittest.TestCase):
+    FOREVER = Deaths.FOREVER
+
     def test_a_stopped_worker_is_named_and_waited_for(self):
         with Job(3, 1, ["stale:1", "add", *self.FOREVER]) as job:
             job[1].expect("^going$")
@@ -137,6 +167,85 @@ class Deaths(unittest.TestCase):
             job[0].expect("rank 1 does not respond .*stopped.*waiting for it", of_log=True)
             job[1].signal(signal.SIGCONT)
             self.assertEqual(job.codes(), [0] * 4, job.stories())
+
+    def test_a_stopped_server_is_named_and_waited_for(self):
+        """It is stopped while nobody calls, so every worker needs it then."""
+        for policy, update in (("bulk", "sum"), ("bulk", "add"), ("stale:2", "add"),
+                               ("async", "add")):
+            for transport in ("shm", "tcp"):
+                with self.subTest(policy=policy, update=update, transport=transport), \
+                        Job(3, 2, [policy, update, 60, 20000, "hold"],
+                            {"TUTTI_TRANSPORT": transport}) as job:
+                    for rank in range(3):
+                        job[rank].expect("^going$")
+                    job[3].signal(signal.SIGSTOP)
+                    for rank in range(3):
+                        job[rank].say()
+                    if transport == "shm":  # TCP does not notice
+                        job[0].expect(r"server 0 \(rank 3\) does not respond.*waiting for it",
+                                      of_log=True)
+                    else:
+                        time.sleep(0.2)
+                    for rank in range(3):
+                        self.assertIsNone(job[rank].process.poll(), job[rank].story())
+                    job[3].signal(signal.SIGCONT)
+                    self.assertEqual(job.codes(), [0] * 5, job.stories())
+                    for rank in range(3):
+                        job[rank].expect("^done$")
+
+    def test_stops_in_the_middle_of_calls_are_survived(self):
+        for policy, update in (("bulk", "sum"), ("stale:1", "add")):
+            with self.subTest(policy=policy), Job(3, 2, [policy, update, 200, 20000]) as job:
+                job[0].expect("^going$")
+                for _ in range(5):
+                    for rank in job:
+                        rank.signal(signal.SIGSTOP)
+                        time.sleep(0.01)
+                        rank.signal(signal.SIGCONT)
+                self.assertEqual(job.codes(), [0] * 5, job.stories())
+
+
+class Ends(unittest.TestCase):
+    """Rank 1 ends with the store open, after 20 iterations."""
+
+    def others(self, job):
+        self.assertEqual(job[1].code(), 0, job[1].story())
+        job[1].expect("^left$")
+        return job[0], job[2]
+
+    def test_others_go_on_without_a_worker_that_ends(self):
+        for policy in ("stale:1", "stale:2", "async", "quorum:2"):
+            for how in ("leave", "exit"):
+                with self.subTest(policy=policy, how=how), \
+                        Job(3, 3, [policy, "add", 60, 20000, f"{how}=1:20"]) as job:
+                    for rank in self.others(job):
+                        self.assertEqual(rank.code(), 0, rank.story())
+                        rank.expect("^done$")
+
+    def test_a_worker_that_leaves_counts_no_more_in_sums(self):
+        with Job(3, 3, ["bulk", "sum", 60, 20000, "leave=1:20"]) as job:
+            for rank in self.others(job):
+                self.assertEqual(rank.code(), 0, rank.story())
+                rank.expect("^done$")
+
+    def test_bulk_names_a_worker_that_exits(self):
+        for update in ("sum", "add"):
+            with self.subTest(update=update), \
+                    Job(3, 3, ["bulk", update, 60, 20000, "exit=1:20"]) as job:
+                for rank in self.others(job):
+                    self.assertEqual(rank.code(), 7, rank.story())
+                    rank.expect(r"^failed -6 worker 1 \(rank 1\) is gone .*policy bulk needs")
+
+    def test_an_owner_that_ends_is_named(self):
+        for policy, update in (("bulk", "sum"), ("bulk", "add"), ("stale:2", "add"),
+                               ("async", "add")):
+            for how, words in (("leave", "failed -7 worker 1 .rank 1. has left, and what it owned"),
+                               ("exit", "failed -6 worker 1 .rank 1. is gone")):
+                with self.subTest(policy=policy, update=update, how=how), \
+                        Job(3, 0, [policy, update, 250, 20000, f"{how}=1:20"]) as job:
+                    for rank in self.others(job):
+                        self.assertEqual(rank.code(), 7, rank.story())
+                        rank.expect(f"^{words}")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@
  * tests of faults.
  *
  *     tutti-sum_rank serve
- *     tutti-sum_rank STEPS
+ *     tutti-sum_rank STEPS [hold]
  *
  * A step sums tensors of several lengths in place, under names; each result is compared with what
  * all workers have given in this step. A sum that is lost with a server prints "lost STEP NAME
- * TEXT", and the next step goes on. Prints "going" after three steps, "done" at the end, else
- * "failed STATUS TEXT". Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong value; 7 a call failed.
+ * TEXT", and the next step goes on. Prints "going" after three steps (`hold`: and waits for a line
+ * on standard input), "done" at the end, else "failed STATUS TEXT". Exit codes: 0; 2 wrong usage; 3
+ * no init; 4 wrong value; 7 a call failed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -89,8 +90,8 @@ int main(int argc, char **argv)
 {
     tutti_context *context;
     float *values[TENSORS];
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: tutti-sum_rank serve | STEPS\n");
+    if (argc < 2) {
+        (void)fprintf(stderr, "usage: tutti-sum_rank serve | STEPS [hold]\n");
         return USAGE;
     }
     if (strcmp(argv[1], "serve") == 0) {
@@ -108,6 +109,9 @@ int main(int argc, char **argv)
         run_step(context, values, step);
         if (step == GOING) {
             say("going");
+            if (argc > 2) {
+                hold();
+            }
         }
     }
     say("done");

@@ -27,6 +27,10 @@ search() {
         program="$TEST_BIN/tutti-simulate_store-planted"
         set -- "$1" "--keep --seeds 300"
         ;;
+    READ_COPY_* | OPENED_WITHOUT_*) # likewise, and processes die
+        program="$TEST_BIN/tutti-simulate_store-planted"
+        set -- "$1" "--keep --first 10000000 --seeds 900"
+        ;;
     OTHER_USER_TAKEN)
         accept "$1"
         return

@@ -420,6 +420,9 @@ static void draw_moves(play *all)
 store_result keep_run(const scene *drawn, bool is_verbose)
 {
     enum { EVENTS_MAX = 4 * 1000 * 1000 };
+    if (drawn->seed >= KEEP_FAULTS_FIRST) {
+        return keep_faults_run(drawn, is_verbose);
+    }
     const scene kept = draw(drawn);
     play *all = calloc(1, sizeof(*all));
     all->drawn = &kept;

@@ -9,3 +9,4 @@ set -eu
 "$TEST_BIN/tutti-simulate_store" --seeds 600
 "$TEST_BIN/tutti-simulate_store" --sums --seeds 300
 "$TEST_BIN/tutti-simulate_store" --keep --seeds 300
+"$TEST_BIN/tutti-simulate_store" --keep --first 10000000 --seeds 400

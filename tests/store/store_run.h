@@ -110,8 +110,12 @@ void scene_draw(scene *drawn, uint64_t seed);
 store_result store_run(const scene *drawn, bool is_verbose);
 /* Named sums instead, of the same processes with the same faults: sum_run.c. */
 store_result sum_run(const scene *drawn, bool is_verbose);
-/* Bulk stores that move to other owners, and nobody dies: keep_run.c. `lost` counts moves. */
+/* Bulk stores that move to other owners, and nobody dies: keep_run.c. `lost` counts moves. From
+ * seed KEEP_FAULTS_FIRST on, stores of every policy, with deaths and loads: keep_faults.c. */
+enum { KEEP_FAULTS_FIRST = 10000000, KEEP_FAULTS_COUNT_MAX = 20000 };
 store_result keep_run(const scene *drawn, bool is_verbose);
+scene keep_faults_draw(const scene *drawn, tt_random *random);
+store_result keep_faults_run(const scene *drawn, bool is_verbose);
 
 /* The machine that sync wraps: there are no collectives. */
 tt_machine store_no_collectives(void);

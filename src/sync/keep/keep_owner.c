@@ -28,7 +28,9 @@ static uint8_t *plane_of(const tt_owner_part *part, uint32_t plane)
 void tt_keep_take_read(tt_sync *sync, uint32_t worker, const tt_head *head, tt_owner_part *part)
 {
     tt_slot *slot = &part->slots[worker];
-    if (slot->is_read || !has_plane(part, head->round)) {
+    const bool is_copy =
+        TT_PLANT(READ_COPY_TAKEN) ? slot->is_read : head->descriptor <= slot->plane_asked;
+    if (is_copy || !has_plane(part, head->round)) {
         return; /* a second copy, or nonsense */
     }
     slot->is_read = true;
