@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,6 +39,25 @@ void tt_text_add_list(tt_text *text, const char *format, va_list arguments)
     static const char cut[] = "...";
     text->length = TT_TEXT_BYTES - 1;
     memcpy(text->bytes + TT_TEXT_BYTES - sizeof(cut), cut, sizeof(cut));
+}
+
+void tt_text_add_real(tt_text *text, double value)
+{
+    char printed[32];
+    int used = snprintf(printed, sizeof(printed), "%.9g", value);
+    int digits = 0; /* before the point */
+    TT_ASSERT(isfinite(value) && used > 0 && (size_t)used < sizeof(printed));
+    while (strchr("-0123456789", printed[digits]) != NULL && printed[digits] != '\0') {
+        digits++;
+    }
+    tt_text_add(text, "%.*s", digits, printed);
+    if (printed[digits] != '\0' && printed[digits] != 'e') {
+        tt_text_add(text, "."); /* the locale's point has any number of bytes */
+        while (strchr("0123456789", printed[digits]) == NULL) {
+            digits++;
+        }
+    }
+    tt_text_add(text, "%s", printed + digits);
 }
 
 void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max)

@@ -30,6 +30,10 @@ __attribute__((format(printf, 2, 3))) void tt_text_add(tt_text *text, const char
 __attribute__((format(printf, 2, 0))) void tt_text_add_list(tt_text *text, const char *format,
                                                             va_list arguments);
 
+/* Append a finite number with nine digits, which tell any two floats apart. In every locale it has
+ * the form that tt_config_parse_real reads. */
+void tt_text_add_real(tt_text *text, double value);
+
 /* Append untrusted bytes (a peer's, a user's), at most `bytes_max` of them: bytes that are not
  * printable ASCII become \xNN, so that a log line stays one line. */
 void tt_text_add_quoted(tt_text *text, const char *source, size_t bytes_max);

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/config.h"
 #include "base/text.h"
 
 static void test_pieces_are_joined(void **state)
@@ -105,6 +106,21 @@ static void test_words_of_ours_are_not_quoted(void **state)
     assert_string_equal(text.bytes, "ranks 2 and 3??%s, 4");
 }
 
+/* A locale of another point would be needed to see it, and none may be installed. */
+static void test_reals_are_read_again(void **state)
+{
+    static const float values[] = {0.1f, 1.0f, 0.001f, 3e38f, 1e-38f, -2.5f, 16777216.0f, 0.0f};
+    (void)state;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        tt_text text = {0};
+        double read = -1.0;
+        tt_text_add_real(&text, (double)values[i]);
+        assert_true(tt_config_parse_real(text.bytes, &read));
+        assert_true((float)read == values[i]);
+        assert_null(strchr(text.bytes, ','));
+    }
+}
+
 static void test_words_are_taken_up_to_a_stop(void **state)
 {
     const char *source = "int8:block=512";
@@ -130,6 +146,7 @@ int main(void)
         cmocka_unit_test(test_hostile_bytes_stay_on_one_line),
         cmocka_unit_test(test_words_of_ours_are_not_quoted),
         cmocka_unit_test(test_words_keep_letters_of_all_languages_and_nothing_else),
+        cmocka_unit_test(test_reals_are_read_again),
         cmocka_unit_test(test_words_are_taken_up_to_a_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
