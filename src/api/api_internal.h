@@ -31,6 +31,7 @@
 enum { TT_COSTS_PATH_BYTES = 1024 };
 
 typedef struct tt_steps tt_steps;
+typedef struct tt_store_room tt_store_room;
 
 typedef enum tt_handle_state {
     HANDLE_IDLE,    /* declared, not started */
@@ -39,8 +40,6 @@ typedef enum tt_handle_state {
     HANDLE_DONE,
     HANDLE_ABANDONED, /* has no owner: returns to the pool when it is over */
 } tt_handle_state;
-
-typedef struct tt_store_room tt_store_room;
 
 struct tutti_handle {
     tt_queue_node node; /* in context->submitted */
@@ -59,7 +58,8 @@ struct tutti_handle {
     void *output;              /* as the caller gave it; the request's may be the library's */
     int32_t urgency;           /* likewise */
     unsigned start;            /* context->starts at its submission */
-    bool is_by_owners;         /* a sum that owners make, or a join that they must know of */
+    bool is_by_owners;         /* a sum that owners make, or a join that they must know of; */
+    bool is_with_workers;      /* this run of it is made by the workers after all */
     tt_store_room *store_call; /* of a call on a store, else NULL */
     tt_store_room *store_room; /* memory for such calls; NULL: there was none. store/stores.c */
     char name[256], group[256];

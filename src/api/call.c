@@ -706,7 +706,8 @@ tutti_status tutti_cancel(tutti_handle *handle)
     tt_drive_acquire(context);
     tt_drive_drain(context);
     const bool is_cancelled = atomic_load(&handle->state) == HANDLE_STARTED &&
-                              handle->store_call == NULL && !handle->is_by_owners &&
+                              handle->store_call == NULL &&
+                              (!handle->is_by_owners || handle->is_with_workers) &&
                               tt_control_cancel(context->control, &handle->request);
     tt_drive_deliver(context);
     tt_drive_release(context);

@@ -409,6 +409,7 @@ static void submit(tutti_context *context, tutti_handle *handle)
         if (context->has_sums) { /* some members may not be the workers' */
             handle->request.group = NULL;
         }
+        handle->is_with_workers = false;
         if (handle->is_by_owners && tt_sums_submit(handle)) {
             return;
         }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -382,7 +383,57 @@ static void test_a_caller_that_dies_holds_nothing_back(void **state)
     job_end(&all);
 }
 
-/* ---- an owner without memory ---- */
+/* ---- many parts ---- */
+
+static const tt_platform_ops *plain_ops;
+static uint32_t pulls_sent;
+
+static tt_status count_pulls(tt_platform *platform, const tt_send *send)
+{
+    pulls_sent += send->head->kind == TT_SYNC_PULL ? 1 : 0;
+    return plain_ops->send(platform, send);
+}
+
+/* A link has a bounded number of frames: a pull of a long tensor does not ask for all parts at
+ * once. */
+static void test_a_long_tensor_is_pulled_part_by_part(void **state)
+{
+    enum { COUNT = 2 * 1024 * 1024, PARTS = COUNT / 8192, AT_ONCE = 16 * 3 };
+    job all;
+    float *first = calloc(COUNT, sizeof(*first)), *values = calloc(COUNT, sizeof(*values));
+    (void)state;
+    assert_true(first != NULL && values != NULL);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        first[i] = (float)(i % 1000);
+    }
+    job_make(&all);
+    on_all(&all, (tt_sync_request){.verb = TT_STORE_OPEN, .policy = "async", .update = "add"});
+    on_all(&all,
+           (tt_sync_request){
+               .verb = TT_STORE_ADD, .name = "t", .dtype = TT_F32, .count = COUNT, .input = first});
+    tt_platform *platform = tt_sim_platform(all.sim, 1);
+    plain_ops = platform->ops;
+    tt_platform_ops counting_ops = *plain_ops;
+    counting_ops.send = count_pulls;
+    platform->ops = &counting_ops;
+    pulls_sent = 0;
+    one_call pull_call = {.request = {.verb = TT_STORE_PULL, .name = "t", .output = values}};
+    submit_later(&all, &pull_call, 1, tt_sim_now(all.sim));
+    while (pulls_sent == 0) {
+        assert_true(tt_sim_step(all.sim));
+    }
+    assert_in_range(pulls_sent, 1, AT_ONCE);
+    tt_sim_run(all.sim, UINT64_MAX / 2);
+    platform->ops = plain_ops;
+    assert_int_equal(pull_call.finish_count, 1);
+    assert_in_range(pulls_sent, PARTS / 2, PARTS + 2); /* but for those that are its own */
+    assert_memory_equal(values, first, COUNT * sizeof(*first));
+    job_end(&all);
+    free(first);
+    free(values);
+}
+
+/* ---- a worker without memory ---- */
 
 static const tt_platform_ops *full_ops;
 
@@ -410,17 +461,17 @@ static void test_a_failure_arrives_when_memory_is_short(void **state)
         tt_sim_platform(all.sim, i)->ops = &short_ops;
     }
     calls[1].sync = all.syncs[1];
-    tt_sim_call(all.sim, 1, tt_sim_now(all.sim), submit, &calls[1]); /* it is an owner, too */
+    tt_sim_call(all.sim, 1, tt_sim_now(all.sim), submit, &calls[1]); /* its claim cannot be sent */
     tt_sim_run(all.sim, UINT64_MAX / 2);
     for (uint32_t i = 0; i < PROCESSES; i++) {
         tt_sim_platform(all.sim, i)->ops = full_ops;
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
         assert_int_equal(calls[i].finish_count, 1);
-        assert_int_equal(calls[i].request.status, TT_ERR_MISMATCH);
+        assert_int_equal(calls[i].request.status, TT_ERR_NO_MEMORY);
     }
     assert_non_null(strstr(calls[0].request.error, "needs more memory"));
-    assert_non_null(strstr(calls[1].request.error, "adds 1 elements"));
+    assert_non_null(strstr(calls[1].request.error, "worker 1 (rank 1) has no memory for tensor"));
     job_end(&all);
 }
 
@@ -435,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_corrections_have_golden_values),
         cmocka_unit_test(test_corrections_need_stale_gradients),
         cmocka_unit_test(test_a_caller_that_dies_holds_nothing_back),
+        cmocka_unit_test(test_a_long_tensor_is_pulled_part_by_part),
         cmocka_unit_test(test_a_failure_arrives_when_memory_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

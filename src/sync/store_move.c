@@ -11,7 +11,9 @@
  *  (1) A push up to that number is not sent again: somebody has its sum and will not push it once
  *      more. It fails, as does a pull of its sum. All others are sent again.
  *  (2) A part that moves takes no answer, and sends nothing but ADOPT. Answers of the old owner
- * that arrive late are dropped: what this worker has declared stays true.
+ *      that arrive late are dropped: what this worker has declared stays true.
+ *  (3) A push whose input is also its output, and has some of the answer's bytes, cannot be sent
+ *      again: it is declared as answered.
  */
 #include <string.h>
 
@@ -75,7 +77,10 @@ static void part_withdraw(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_worker_part *part = &key->parts[number];
     const uint32_t peer = tt_split_rank(&key->store->split, part->place.owner);
+    const tt_sync_request *request = key->queue.first;
     tt_worker_recall(sync, key, number, peer);
+    part->is_torn = part->is_torn || (part->is_arriving && tt_worker_is_push(request) &&
+                                      request->input == request->output);
     part->is_arriving = false; /* see gone_frame of sync.c for a peer that still sends */
 }
 
@@ -105,13 +110,14 @@ void tt_worker_offer(tt_sync *sync, tt_worker_key *key)
     for (uint32_t i = 0; i < key->part_count; i++) {
         tt_worker_part *part = &key->parts[i];
         const tt_sync_request *request = key->queue.first;
-        const bool is_pushed = part->is_awaited && request != NULL && tt_worker_is_push(request);
+        const bool can_repeat =
+            part->is_awaited && request != NULL && tt_worker_is_push(request) && !part->is_torn;
         if (part->is_moving && !part->is_offered) {
             const tt_head head = {.kind = TT_SYNC_ADOPT,
                                   .set = key->store->id,
                                   .op = key->id,
                                   .lane = i,
-                                  .argument = part->pushes - (is_pushed ? 1 : 0)};
+                                  .argument = part->pushes - (can_repeat ? 1 : 0)};
             part->is_offered = true;
             tt_sync_signal(sync, tt_split_rank(&key->store->split, part->place.owner), head);
         }

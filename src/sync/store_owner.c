@@ -69,6 +69,10 @@ void tt_owner_fail_key(tt_sync *sync, tt_owner_key *key, tt_status status, uint6
     key->status = status;
     key->good = good;
     memcpy(key->error, text->bytes, text->length + 1);
+    if (key->is_told && key->members == NULL) {
+        tt_owner_fail(sync, key->store, status, text); /* clocks would wait for its pushes */
+        return;
+    }
     const tt_head head = tt_owner_failed_head(key);
     tell_failure(sync, &head, key->error);
 }
@@ -409,6 +413,7 @@ static void key_begin(tt_sync *sync, tt_owner_key *key)
     if (tt_owner_make_parts(sync, key) == TT_OK) {
         return;
     }
+    tt_owner_release_parts(sync, key);
     tt_sync_add_peer(sync, &text, sync->roles.rank);
     tt_text_add(&text, " has no memory for its part of tensor ");
     tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
@@ -492,7 +497,8 @@ static void add_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, con
     }
     if (key == NULL) {
         tt_text text = {0};
-        const tt_head failed = failed_head(store->id, head->op, TT_ERR_NO_MEMORY);
+        tt_head failed = failed_head(store->id, head->op, TT_ERR_NO_MEMORY);
+        failed.round = claim.generation + 1;
         tt_sync_add_peer(sync, &text, sync->roles.rank);
         tt_text_add(&text, " has no memory for another tensor");
         tell_failure(sync, &failed, text.bytes);
@@ -577,7 +583,8 @@ void tt_owner_consumed(tt_sync *sync, tt_owner_store *store, uint32_t worker)
     advance(sync, store, worker);
 }
 
-/* Ascending; if there are too many, the last two count as one: that is late, but not wrong. */
+/* Ascending; of too many the newest one takes the place of the one before: that is late, but not
+ * wrong. */
 static void clock_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, const tt_head *head)
 {
     tt_owner_worker *one = &store->workers[worker];
@@ -585,11 +592,11 @@ static void clock_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
     while (at > 0 && one->clocks[at - 1].clock > head->round) {
         at--;
     }
-    const bool is_known = (at > 0 && one->clocks[at - 1].clock == head->round) ||
-                          head->round <= store->clock.counts[worker];
+    bool is_known = (at > 0 && one->clocks[at - 1].clock == head->round) ||
+                    head->round <= store->clock.counts[worker];
     if (!is_known && one->clock_count == OWNER_CLOCKS_MAX) {
-        one->clock_count--;
-        at = (uint32_t)tt_min_u64(at, one->clock_count);
+        is_known = at < one->clock_count; /* as good as: later ones are */
+        at = is_known ? at : --one->clock_count;
     }
     if (!is_known) {
         memmove(one->clocks + at + 1, one->clocks + at,

@@ -77,6 +77,7 @@ tt_status tt_owner_part_make(tt_sync *sync, tt_owner_key *key, tt_owner_part *pa
         tt_platform_release(sync->platform, part->memory, part->memory_bytes);
         tt_platform_release(sync->platform, part->slots, workers * sizeof(*part->slots));
         part->memory = NULL;
+        part->slots = NULL;
         return TT_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < workers; i++) {
@@ -251,7 +252,7 @@ static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 void tt_owner_note_push(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
 {
     tt_slot *slot = &part->slots[worker];
-    const bool is_host = (head->flags & TT_SYNC_FLAG_HOST) != 0;
+    const bool is_host = part->key->store->relays != NULL && (head->flags & TT_SYNC_FLAG_HOST) != 0;
     slot->clock = is_host ? 0 : head->round;
     slot->ranks = is_host ? head->round : 1;
     slot->asked = head->descriptor;

@@ -48,6 +48,14 @@ void tt_quorum_release(tt_sync *sync, tt_owner_store *store)
 
 /* ---- the keeper ---- */
 
+static void fail_without_memory(tt_sync *sync, tt_owner_store *store)
+{
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, sync->roles.rank);
+    tt_text_add(&text, " has no memory to close an iteration");
+    tt_owner_fail(sync, store, TT_ERR_NO_MEMORY, &text);
+}
+
 /* No worker is more than one iteration ahead of those that were decided, so one frame decides one
  * at most. */
 void tt_quorum_decide(tt_sync *sync, tt_owner_store *store)
@@ -70,8 +78,10 @@ void tt_quorum_decide(tt_sync *sync, tt_owner_store *store)
     const tt_head head = {
         .kind = TT_SYNC_QUORUM, .set = store->id, .round = (uint32_t)store->quorum.decided++};
     for (uint32_t owner = 0; owner < store->split.owners; owner++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&store->split, owner), head, is_member,
-                                workers);
+        if (!tt_sync_send_text(sync, tt_split_rank(&store->split, owner), head, is_member,
+                               workers)) {
+            fail_without_memory(sync, store);
+        }
     }
 }
 
@@ -96,10 +106,7 @@ void tt_quorum_frame(tt_sync *sync, tt_owner_store *store, const tt_head *head, 
         made = tt_platform_allocate(sync->platform, decision_bytes(sync));
     }
     if (made == NULL) {
-        tt_text text = {0};
-        tt_sync_add_peer(sync, &text, sync->roles.rank);
-        tt_text_add(&text, " has no memory to close an iteration");
-        tt_owner_fail(sync, store, TT_ERR_NO_MEMORY, &text);
+        fail_without_memory(sync, store);
         return;
     }
     made->iteration = head->round;
@@ -156,6 +163,7 @@ void tt_quorum_advance(tt_sync *sync, tt_owner_store *store)
         tt_decision *decision = quorum->queue;
         quorum->queue = decision->next;
         quorum->begun++;
+        quorum->sums_open++; /* no iteration begins inside this one */
         for (uint32_t i = 0; i < OWNER_BUCKETS; i++) {
             for (tt_owner_key *key = store->buckets[i]; key != NULL; key = key->next) {
                 for (uint32_t k = 0; key->status >= 0 && k < key->part_count; k++) {
@@ -165,6 +173,7 @@ void tt_quorum_advance(tt_sync *sync, tt_owner_store *store)
         }
         decision->next = quorum->free;
         quorum->free = decision;
+        quorum->sums_open--;
         if (quorum->sums_open == 0) {
             quorum->closed = quorum->begun;
             tt_owner_has_grown(sync, store);

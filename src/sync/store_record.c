@@ -95,6 +95,7 @@ tt_worker_store *tt_worker_store_make(tt_sync *sync, uint32_t id, const tt_split
     store->pushes = tt_platform_allocate(platform, owners * sizeof(*store->pushes));
     store->is_told = tt_platform_allocate(platform, owners * sizeof(*store->is_told));
     if (store->buckets == NULL || store->pushes == NULL || store->is_told == NULL) {
+        store->split.chosen = NULL; /* stays the caller's */
         tt_worker_store_release(sync, store);
         return NULL;
     }

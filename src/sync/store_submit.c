@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
@@ -31,6 +32,29 @@ static tt_status parse_update(const tt_sync *sync, const char *text, tt_update_s
         *update_out = (tt_update_spec){.update = tt_update_absent()};
     }
     return TT_OK;
+}
+
+/* A rank that is gone would own parts that no other one can: nobody could fill or read them. Other
+ * workers find that out in the same way. */
+static void begin_open(tt_sync *sync, tt_worker_store *store)
+{
+    tt_text text = {0};
+    for (uint32_t i = 0; i < store->split.owners && text.length == 0; i++) {
+        const uint32_t rank = tt_split_rank(&store->split, i);
+        if (sync->is_gone[rank] && !tt_worker_can_move(sync, store, rank) &&
+            !TT_PLANT(OPENED_WITHOUT_OWNER)) {
+            tt_sync_add_peer(sync, &text, rank);
+            tt_text_add(&text, " is gone, and would own parts of this store; %s",
+                        rank < sync->roles.workers
+                            ? "use as many servers as workers: then workers own none"
+                            : "open the store again, without it");
+        }
+    }
+    if (text.length > 0) {
+        tt_worker_fail_store(sync, store, TT_ERR_PEER_DOWN, text.bytes);
+    } else {
+        tt_worker_life_begin(sync, store);
+    }
 }
 
 static void open_store(tt_sync *sync, tt_sync_request *request)
@@ -77,8 +101,10 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     if (status == TT_OK && !request->is_sums) {
         status = tt_owners_make(sync, request->may_own, &split, &why);
     }
-    tt_worker_store *store = status == TT_OK ? tt_worker_store_make(sync, id, &split) : NULL;
+    const bool can_make = status == TT_OK && (!request->is_sums || tt_handover_prepare(sync));
+    tt_worker_store *store = can_make ? tt_worker_store_make(sync, id, &split) : NULL;
     if (status == TT_OK && store == NULL) {
+        tt_owners_release(sync, &split);
         tt_text_add(&why, "no memory for a store");
         status = TT_ERR_NO_MEMORY;
     }
@@ -93,7 +119,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     sync->store_count += request->is_sums ? 0 : 1;
     store->codec = codec;
     tt_worker_queue_push(&store->life, request);
-    tt_worker_life_begin(sync, store);
+    begin_open(sync, store);
 }
 
 static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
@@ -123,11 +149,15 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
     } else {
         key = tt_worker_key_make(sync, store, request,
                                  tt_hash64(request->name, strlen(request->name), 0));
-        status = TT_ERR_NO_MEMORY;
-        tt_text_add(&why, "no memory for tensor '%s'", request->name);
+        status = TT_OK;
+    }
+    if (status != TT_OK) {
+        refuse(sync, request, status, why.bytes);
+        return;
     }
     if (key == NULL) {
-        refuse(sync, request, status, why.bytes);
+        tt_worker_fail_without_memory(sync, store, request->name);
+        refuse(sync, request, store->status, store->error);
         return;
     }
     tt_worker_move_new(sync, key);
@@ -168,6 +198,16 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
     }
 }
 
+void tt_worker_use(tt_sync *sync, tt_worker_store *store, tt_sync_request *request)
+{
+    if (request->verb == TT_STORE_CLOCK) {
+        tt_worker_queue_push(&store->clocks, request);
+        tt_worker_clocks_step(sync, store);
+    } else {
+        use_key(sync, store, request);
+    }
+}
+
 void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *request)
 {
     sync->pending++;
@@ -182,8 +222,8 @@ void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *reque
 
 bool tt_worker_store_is_idle(const tt_worker_store *store)
 {
-    bool is_idle =
-        store->clocks.first == NULL && store->life.first == NULL && store->asks.first == NULL;
+    bool is_idle = store->clocks.first == NULL && store->later.first == NULL &&
+                   store->life.first == NULL && store->asks.first == NULL;
     for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
         for (const tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
             is_idle = is_idle && key->queue.first == NULL;
@@ -237,6 +277,17 @@ static void ask_owners(tt_sync *sync, tt_worker_store *store, tt_sync_request *r
     }
 }
 
+/* Does it belong to an iteration that has not begun? A pull that is sent behind its CLOCK waits at
+ * owners, which saves a round trip. */
+static bool is_later(const tt_worker_store *store, const tt_sync_request *request)
+{
+    const tt_sync_request *clock = store->clocks.first;
+    if (store->later.first != NULL || clock == NULL || request->verb == TT_STORE_CLOCK) {
+        return store->later.first != NULL;
+    }
+    return request->verb != TT_STORE_PULL || !store->has_clocked || clock->next != NULL;
+}
+
 void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
 {
     tt_worker_store *store = request->verb != TT_STORE_OPEN && request->store < TT_STORES_MAX
@@ -263,10 +314,9 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
     } else if (request->verb == TT_STORE_SET || request->verb == TT_STORE_COUNT ||
                request->verb == TT_STORE_OPTIONS) {
         ask_owners(sync, store, request);
-    } else if (request->verb == TT_STORE_CLOCK) {
-        tt_worker_queue_push(&store->clocks, request);
-        tt_worker_clocks_step(sync, store);
+    } else if (is_later(store, request)) {
+        tt_worker_queue_push(&store->later, request);
     } else {
-        use_key(sync, store, request);
+        tt_worker_use(sync, store, request);
     }
 }

@@ -7,11 +7,9 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "base/plant.h"
 #include "codec/codec.h"
 #include "kernel/hash64.h"
 #include "sync/keep/keep.h"
-#include "sync/keep/owners.h"
 #include "sync/rows/rows.h"
 #include "sync/store_coded.h"
 #include "sync/sum/sum_relay.h"
@@ -129,6 +127,7 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_worker_part *part = &key->parts[number];
     part->is_awaited = true;
+    key->awaited++;
     part->asked++;
     part->pushes += tt_worker_is_push(key->queue.first) ? 1 : 0;
     if (!tt_worker_is_held(sync, key, number)) {
@@ -144,12 +143,22 @@ static void all_handed(tt_worker_key *key)
     key->store->unsent--;
 }
 
+/* A pull is short: links have many of them, so that they do not idle, but not all of a large
+ * tensor, since a link has a bounded number of frames. */
+static bool has_window(const tt_worker_key *key)
+{
+    enum { PULLS_MAX = 16 };
+    const tt_sync_request *request = key->queue.first;
+    const uint32_t owners = key->store->split.owners;
+    const bool is_pull = request->verb == TT_STORE_PULL || request->verb == TT_STORE_READ;
+    return request->lent < owners && (!is_pull || key->awaited < PULLS_MAX * owners);
+}
+
 void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key)
 {
     tt_worker_store *store = key->store;
     bool was_last = false;
-    while (!was_last && key->handed < key->part_count &&
-           key->queue.first->lent < store->split.owners) {
+    while (!was_last && key->handed < key->part_count && has_window(key)) {
         const uint32_t number = key->order[key->handed];
         key->handed = tt_rows_next(key, key->handed + 1);
         was_last = key->handed == key->part_count;
@@ -167,6 +176,7 @@ static void send_parts(tt_sync *sync, tt_worker_key *key)
 {
     tt_sync_request *request = key->queue.first;
     request->open = tt_rows_wanted(key);
+    key->awaited = 0;
     request->since_ns = tt_now(sync->platform);
     if (tt_worker_is_push(request) && key->is_coded) {
         tt_coded_key_queue(sync, key); /* they are sent as they are encoded */
@@ -219,8 +229,10 @@ static void send_claim(tt_sync *sync, tt_worker_key *key)
         key->queue.first->open += key->is_told[owner] ? 0 : 1;
     }
     for (uint32_t owner = 0; owner < split->owners; owner++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(split, owner), head, bytes,
-                                (uint32_t)(sizeof(claim) + length));
+        if (!tt_sync_send_text(sync, tt_split_rank(split, owner), head, bytes,
+                               (uint32_t)(sizeof(claim) + length))) {
+            tt_worker_fail_without_memory(sync, key->store, key->name);
+        }
     }
 }
 
@@ -326,127 +338,7 @@ void tt_worker_fail_key(tt_sync *sync, tt_worker_key *key, tt_status status, con
     tt_worker_clocks_step(sync, key->store);
 }
 
-/* ---- stores ---- */
-
-static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, const char *text)
-{
-    if (store->status < 0) {
-        return;
-    }
-    store->status = status;
-    (void)strncpy(store->error, text, sizeof(store->error) - 1);
-    for (uint32_t i = 0; i < WORKER_BUCKETS; i++) {
-        for (tt_worker_key *key = store->buckets[i]; key != NULL; key = key->next) {
-            tt_worker_fail_key(sync, key, status, text);
-        }
-    }
-    if (store->id == TT_STORE_SUMS) {
-        tt_sum_fail_all(sync, status, text);
-    }
-    while (store->clocks.first != NULL) {
-        tt_worker_end(sync, tt_worker_queue_pop(&store->clocks), status, store->error);
-    }
-    while (store->asks.first != NULL) {
-        tt_worker_end(sync, tt_worker_queue_pop(&store->asks), status, store->error);
-    }
-    if (store->life.first != NULL && store->life.first->verb == TT_STORE_OPEN) {
-        tt_worker_end(sync, tt_worker_queue_pop(&store->life), status, store->error);
-    }
-}
-
-/* Before this rank's calls end: if it leaves because of them, others must not take that for the
- * cause. */
-static void tell_workers(tt_sync *sync, uint32_t store, tt_status status, const char *text)
-{
-    const tt_head head = {
-        .kind = TT_SYNC_FAILED, .set = store, .argument = (uint64_t)(int64_t)status};
-    for (uint32_t i = 0; i < sync->roles.workers; i++) {
-        if (i != sync->roles.rank) {
-            (void)tt_sync_send_text(sync, i, head, text, (uint32_t)strlen(text));
-        }
-    }
-}
-
-static bool all_told(const tt_sync *sync, const tt_worker_store *store)
-{
-    bool all = true;
-    for (uint32_t i = 0; i < store->split.owners; i++) {
-        all = all && (store->is_told[i] || sync->is_gone[tt_split_rank(&store->split, i)]);
-    }
-    return all;
-}
-
-bool tt_worker_all_told(const tt_sync *sync, const tt_worker_store *store)
-{
-    return all_told(sync, store);
-}
-
-static void life_settle(tt_sync *sync, tt_worker_store *store)
-{
-    tt_sync_request *request = store->life.first;
-    if (request == NULL || !all_told(sync, store)) {
-        return;
-    }
-    (void)tt_worker_queue_pop(&store->life);
-    if (request->verb == TT_STORE_OPEN) {
-        store->is_open = true;
-    } else {
-        tt_worker_store_release(sync, store);
-    }
-    tt_worker_end(sync, request, TT_OK, "");
-}
-
-/* An owner of a new store is gone already, and nobody will report that again: it fails. */
-static bool fail_without_owner(tt_sync *sync, tt_worker_store *store)
-{
-    for (uint32_t i = 0; i < store->split.owners && store->id != TT_STORE_SUMS; i++) {
-        const uint32_t peer = tt_split_rank(&store->split, i);
-        if (sync->is_gone[peer] && !tt_worker_can_move(sync, store, peer) &&
-            !TT_PLANT(OPENED_WITHOUT_OWNER)) {
-            tt_text text = {0};
-            tt_sync_add_peer(sync, &text, peer);
-            tt_text_add(&text, " is gone, and would own a part of the store; load a store that was "
-                               "open before, or start the job again");
-            fail_store(sync, store, TT_ERR_PEER_DOWN, text.bytes);
-            return true;
-        }
-    }
-    return false;
-}
-
-void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
-{
-    const tt_sync_request *request = store->life.first;
-    const bool is_open = request->verb == TT_STORE_OPEN;
-    const tt_head head = {.kind = is_open ? TT_SYNC_OPEN : TT_SYNC_CLOSE, .set = store->id};
-    tt_text settings = {0};
-    if (is_open && fail_without_owner(sync, store)) {
-        return;
-    }
-    if (is_open) {
-        tt_text_add(&settings, "%s %s", request->policy, request->update);
-        if (store->codec.codec != NULL) {
-            char codec[TT_CODEC_TEXT_BYTES];
-            tt_codec_print(&store->codec, codec);
-            tt_text_add(&settings, " codec=%s", codec);
-        }
-        tt_owners_print(&store->split, store->clock, &settings);
-    }
-    memset(store->is_told, 0, store->split.owners * sizeof(*store->is_told));
-    /* An owner at this rank answers inside the call; the last answer releases a closed store. */
-    for (uint32_t i = 0; sync->stores[head.set] == store && i < store->split.owners; i++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&store->split, i), head, settings.bytes,
-                                (uint32_t)settings.length);
-    }
-    if (sync->stores[head.set] == store) {
-        life_settle(sync, store); /* owners may all be gone */
-    }
-}
-
-void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store)
-{
-    life_settle(sync, store);
-}
+/* ---- clocks ---- */
 
 void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store)
 {
@@ -478,6 +370,18 @@ static void send_clock(tt_sync *sync, tt_worker_store *store)
     }
 }
 
+static void release_later(tt_sync *sync, tt_worker_store *store)
+{
+    if (store->is_releasing) {
+        return; /* a call that was released is over already */
+    }
+    store->is_releasing = true;
+    while (store->later.first != NULL && store->clocks.first == NULL && store->status >= 0) {
+        tt_worker_use(sync, store, tt_worker_queue_pop(&store->later));
+    }
+    store->is_releasing = false;
+}
+
 void tt_worker_clocks_step(tt_sync *sync, tt_worker_store *store)
 {
     while (store->clocks.first != NULL && store->status >= 0) {
@@ -504,22 +408,7 @@ void tt_worker_clocks_step(tt_sync *sync, tt_worker_store *store)
         }
         tt_worker_end(sync, request, TT_OK, "");
     }
-}
-
-void tt_sync_shut_down(tt_sync *sync, tt_status status, const char *text)
-{
-    TT_ASSERT(status < 0);
-    for (uint32_t i = 0; i < TT_STORES_MAX; i++) {
-        tt_worker_store *store = sync->stores[i];
-        if (store == NULL) {
-            continue;
-        }
-        fail_store(sync, store, status, text);
-        while (store->life.first != NULL) {
-            tt_worker_end(sync, tt_worker_queue_pop(&store->life), status, text);
-        }
-    }
-    TT_ASSERT(sync->pending == 0);
+    release_later(sync, store);
 }
 
 /* ---- frames ---- */
@@ -528,12 +417,12 @@ void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     tt_sync_request *request = key->queue.first;
     tt_worker_part *part = &key->parts[number];
-    TT_ASSERT(request != NULL && request->open > 0);
+    TT_ASSERT(request != NULL && request->open > 0 && key->awaited > 0);
     if (part->is_uncounted && key->is_coded && tt_worker_is_push(request)) {
         tt_coded_put_back(sync, key, number);
     }
-    part->is_uncounted = false;
-    part->is_awaited = false;
+    part->is_uncounted = part->is_awaited = part->is_torn = false;
+    key->awaited--;
     request->open--;
     settle(sync, key);
 }
@@ -542,7 +431,10 @@ void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 static void value_arrived(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
     if (!tt_coded_has_answers(key) || tt_coded_decode(sync, key, number) == TT_OK) {
-        tt_worker_part_done(sync, key, number);
+        tt_worker_hand_out(sync, key); /* of a pull: while this part keeps the request open */
+        if (key->status >= 0) {
+            tt_worker_part_done(sync, key, number);
+        }
         return;
     }
     tt_text text = {0};
@@ -550,7 +442,7 @@ static void value_arrived(tt_sync *sync, tt_worker_key *key, uint32_t number)
     tt_text_add(&text, " answered bytes of tensor ");
     tt_text_add_quoted(&text, key->name, TT_SYNC_NAME_BYTES);
     tt_text_add(&text, " that are not of the store's codec; use one version of Tutti on all");
-    tt_worker_fail_key(sync, key, TT_ERR_BAD_WIRE, text.bytes);
+    tt_worker_fail_store(sync, key->store, TT_ERR_BAD_WIRE, text.bytes);
 }
 
 static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
@@ -642,11 +534,8 @@ static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *h
         return;
     }
     memcpy(text, payload, tt_min_u64(head->payload_bytes, sizeof(text) - 1));
-    if (head->op == 0 && store->status >= 0) {
-        tell_workers(sync, store->id, (tt_status)status, text);
-    }
     if (head->op == 0) {
-        fail_store(sync, store, (tt_status)status, text);
+        tt_worker_fail_store(sync, store, (tt_status)status, text);
     } else if (store->id == TT_STORE_SUMS) {
         tt_sum_failed(sync, key, head, text);
     } else if (key != NULL) {
@@ -669,7 +558,7 @@ static void life_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, con
         return;
     }
     store->is_told[owner] = true;
-    life_settle(sync, store);
+    tt_worker_life_settle(sync, store);
 }
 
 static void min_frame(tt_sync *sync, tt_worker_store *store, const tt_head *head)
@@ -769,11 +658,8 @@ void tt_worker_peer_out(tt_sync *sync, uint32_t peer, const char *why)
         } else if (tt_worker_can_move(sync, store, peer)) {
             tt_worker_move(sync, store, peer);
         } else {
-            if (store->status >= 0) {
-                tell_workers(sync, i, status, text.bytes);
-            }
-            fail_store(sync, store, status, text.bytes);
-            life_settle(sync, store);
+            tt_worker_fail_store(sync, store, status, text.bytes);
+            tt_worker_life_settle(sync, store);
         }
     }
     tt_handover_worker_out(sync);

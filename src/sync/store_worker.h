@@ -43,6 +43,7 @@ typedef struct tt_worker_part {
     bool is_arriving;    /* its value is */
     bool is_moving;      /* its owner is gone; the next one has not adopted it yet */
     bool is_offered;     /* ADOPT was sent to that one */
+    bool is_torn;        /* its input, which is its output, has some of an answer */
     uint32_t home;       /* its first owner */
     uint32_t dead;       /* the rank that owned it last */
     uint64_t lost;       /* sums up to this one are lost with that rank; 0: none */
@@ -68,10 +69,11 @@ struct tt_worker_key {
     tt_sync_queue queue;
     tt_worker_part *parts;
     uint32_t part_count;
-    uint32_t *order; /* [part_count] in which parts are sent */
-    uint32_t handed; /* of the front request; part_count: all, or it is sent otherwise */
-    bool is_handing; /* the front request is a push that was not sent to all owners */
-    bool *is_told;   /* [owners] that have added it */
+    uint32_t *order;  /* [part_count] in which parts are sent */
+    uint32_t handed;  /* of the front request; part_count: all, or it is sent otherwise */
+    bool is_handing;  /* the front request is a push that was not sent to all owners */
+    uint32_t awaited; /* parts of it that were sent and are not over */
+    bool *is_told;    /* [owners] that have added it */
     bool is_coded;
     bool is_encoding;             /* the request at the front is being encoded, */
     uint32_t encoded;             /* so many parts were; */
@@ -99,6 +101,8 @@ struct tt_worker_store {
     bool *is_told;        /* [owners] that have replied to OPEN or CLOSE */
     tt_sync_queue life;   /* OPEN, CLOSE: the front one is served */
     tt_sync_queue clocks; /* CLOCK: the front one is served */
+    tt_sync_queue later;  /* of the iteration after it: calls on tensors, and their CLOCK */
+    bool is_releasing;    /* these, now */
     bool has_clocked;     /* its frames were sent */
     tt_sync_counts tally;
     tt_sync_queue asks;  /* SET, COUNT: the front one is served; replies are counted in is_told */
@@ -170,16 +174,24 @@ void tt_worker_settle(tt_sync *sync, tt_worker_key *key);
 /* Send more of the front request, as far as links take it. */
 void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key);
 void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
+/* A worker's frame cannot be sent, or its tensor (NULL: none) has no room: others would wait for it
+ * for ever. */
+void tt_worker_fail_without_memory(tt_sync *sync, tt_worker_store *store, const char *name);
+/* End its calls, here and on all workers; one that is being closed goes on. */
+void tt_worker_fail_store(tt_sync *sync, tt_worker_store *store, tt_status status,
+                          const char *text);
 /* To the keeper: may the next iteration start? */
 void tt_worker_ask_clock(tt_sync *sync, tt_worker_store *store);
 bool tt_worker_store_is_idle(const tt_worker_store *store);
 void tt_worker_queue_push(tt_sync_queue *queue, tt_sync_request *request);
 /* NULL: it is empty. */
 tt_sync_request *tt_worker_queue_pop(tt_sync_queue *queue);
+/* A call on a tensor, or CLOCK, whose turn it is. */
+void tt_worker_use(tt_sync *sync, tt_worker_store *store, tt_sync_request *request);
 /* Send what the request at the front of the tensor, or of the store's life, asks for. */
 void tt_worker_begin(tt_sync *sync, tt_worker_key *key);
 void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store);
-/* Clocks whose turn it is: sent, or over. */
+/* Clocks whose turn it is: sent, or over; and calls that waited for them. */
 void tt_worker_clocks_step(tt_sync *sync, tt_worker_store *store);
 static inline bool tt_worker_is_push(const tt_sync_request *request)
 {

@@ -64,6 +64,20 @@ static void deliver(tt_sync *sync, const tt_head *head, const void *payload)
     }
 }
 
+/* The frame is lost, and with it the call: it must not be so in silence. */
+static void report_overrun(tt_sync *sync, uint32_t peer)
+{
+    tt_text text = {0};
+    if (!sync->has_overrun) {
+        tt_text_add(&text, "too many frames wait for ");
+        tt_sync_add_peer(sync, &text, peer);
+        tt_text_add(&text, ", and one was dropped: a call on a store will not end; start fewer "
+                           "calls at a time");
+        sync->listener.report(sync->listener.owner, LEVEL_ERROR, text.bytes);
+    }
+    sync->has_overrun = true;
+}
+
 tt_status tt_sync_send(tt_sync *sync, tt_send *send, tt_head head, uint32_t payload_bytes)
 {
     TT_ASSERT(send->peer < tt_sync_processes(sync) && head.kind >= TT_SYNC_KIND_FIRST);
@@ -77,7 +91,11 @@ tt_status tt_sync_send(tt_sync *sync, tt_send *send, tt_head head, uint32_t payl
         return TT_ERR_PEER_DOWN;
     }
     send->head = &head;
-    return sync->platform->ops->send(sync->platform, send);
+    const tt_status status = sync->platform->ops->send(sync->platform, send);
+    if (status == TT_ERR_NO_RESOURCE) {
+        report_overrun(sync, send->peer);
+    }
+    return status;
 }
 
 void tt_sync_signal(tt_sync *sync, uint32_t peer, tt_head head)
@@ -245,7 +263,9 @@ static void *own_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const 
         tt_handover_frame(sync, peer, head);
         return NULL;
     }
-    if (head->set == TT_STORE_SUMS && sync->sums.handover.phase != TT_HANDOVER_NONE) {
+    const bool is_verdict = head->kind == TT_SYNC_FAILED && head->op == 0 && !is_server(sync, peer);
+    if (head->set == TT_STORE_SUMS && sync->sums.handover.phase != TT_HANDOVER_NONE &&
+        !is_verdict) {
         return NULL; /* sum_handover.h (1) */
     }
     if (head->kind < TT_SYNC_OPENED) {

@@ -86,6 +86,7 @@ struct tt_sync {
 
     tt_sync_note *notes;
     uint64_t note_count;
+    bool has_overrun; /* a frame was dropped for lack of room on its link */
     tt_update_list own_updates;
 };
 

@@ -109,9 +109,23 @@ static uint64_t draw_count(sum_play *all)
     return counts[tt_random_below(&all->random, TT_ARRAY_COUNT(counts))];
 }
 
+/* Then the workers may have to make its sums: a join waits for calls that wait for others of their
+ * name, as a program may that waits for them itself. */
+static bool can_lose_server(const scene *drawn)
+{
+    bool can = false;
+    for (uint32_t i = 0; i < drawn->faults; i++) {
+        const fault *one = &drawn->fault[i];
+        const bool is_fatal = one->kind == FAULT_KILL || one->kind == FAULT_SEVER;
+        can = can || (is_fatal && (one->rank >= drawn->workers || one->other >= drawn->workers));
+    }
+    return can;
+}
+
 static void draw_round(sum_play *all, uint32_t round)
 {
     const scene *drawn = all->drawn;
+    const bool may_wait = can_lose_server(drawn);
     all->joins[round] = tt_random_below(&all->random, 2) == 0;
     all->waits[round] = tt_random_below(&all->random, 2) == 0;
     for (uint32_t tensor = 0; tensor < drawn->tensors; tensor++) {
@@ -120,8 +134,8 @@ static void draw_round(sum_play *all, uint32_t round)
             const uint32_t drawn_end = (uint32_t)tt_random_below(&all->random, OCCURRENCES_MAX + 1);
             /* Two that wait for each other's join would wait for ever: of all tensors, the same one
              * makes fewer calls. */
-            const uint32_t end =
-                all->waits[round] && tensor > 0 ? all->ends[round][i][0] : drawn_end;
+            const bool waits = all->waits[round] || may_wait;
+            const uint32_t end = waits && tensor > 0 ? all->ends[round][i][0] : drawn_end;
             all->ends[round][i][tensor] = all->joins[round] ? end : OCCURRENCES_MAX;
             least = (uint32_t)tt_min_u64(least, all->ends[round][i][tensor]);
         }
@@ -467,6 +481,10 @@ static void submit_collective(void *owner, tt_request *request)
     sum_call *call = TT_CONTAINER_OF(request, sum_call, request);
     sum_call **link = &own->queues[call->tensor];
     tell(call, "collectively calls");
+    if (*link != NULL) {
+        blame(own->all, "rank %u submits sum %u of t%u, round %u, before the one before it is over",
+              own->rank, call->occurrence, call->tensor, call->round);
+    }
     while (*link != NULL) {
         link = &(*link)->next;
     }

@@ -71,7 +71,7 @@ static void submit(void *owner, tt_request *request)
 {
     const tutti_context *context = owner;
     tutti_handle *handle = TT_CONTAINER_OF(request, tutti_handle, request);
-    handle->is_by_owners = false; /* it can be cancelled */
+    handle->is_with_workers = true; /* it can be cancelled */
     tt_control_submit(context->control, request);
 }
 

@@ -6,6 +6,7 @@
  * The choice depends on rank 0's rules and on settings that are equal on all ranks, so all ranks
  * make the same one. Adasum is not elementwise: the workers compute it. */
 #include <stdio.h>
+#include <string.h>
 
 #include "api/store/store_calls.h"
 #include "codec/codec.h"
@@ -22,6 +23,17 @@ tutti_status tt_sums_begin(tutti_context *context)
     return status;
 }
 
+/* Horovod's names of calls without one are used once. Owners keep each name for its next call. */
+static bool is_of_one_call(const char *name)
+{
+    static const char *const prefixes[] = {"allreduce.noname.", "grouped_allreduce.noname."};
+    bool is_of_one = false;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        is_of_one = is_of_one || strncmp(name, prefixes[i], strlen(prefixes[i])) == 0;
+    }
+    return is_of_one;
+}
+
 void tt_sums_choose(tutti_handle *handle, bool is_gradient)
 {
     const tt_request *request = &handle->request;
@@ -32,7 +44,7 @@ void tt_sums_choose(tutti_handle *handle, bool is_gradient)
     const tt_rule_sum otherwise = (tt_rule_sum)handle->context->settings.sum;
     handle->is_by_owners =
         request->collective == TT_ALLREDUCE && request->name != NULL && request->set == 0 &&
-        request->redop != TT_ADASUM && request->program == NULL &&
+        request->redop != TT_ADASUM && request->program == NULL && !is_of_one_call(request->name) &&
         tt_rules_sum(handle->context->rules, &subject, otherwise) == TT_RULE_SUM_SERVER;
 }
 

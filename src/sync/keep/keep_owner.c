@@ -30,7 +30,7 @@ void tt_keep_take_read(tt_sync *sync, uint32_t worker, const tt_head *head, tt_o
     tt_slot *slot = &part->slots[worker];
     const bool is_copy =
         TT_PLANT(READ_COPY_TAKEN) ? slot->is_read : head->descriptor <= slot->plane_asked;
-    if (is_copy || !has_plane(part, head->round)) {
+    if (slot->is_read || is_copy || !has_plane(part, head->round)) {
         return; /* a second copy, or nonsense */
     }
     slot->is_read = true;
@@ -64,7 +64,7 @@ void tt_keep_filled(tt_sync *sync, tt_owner_part *part, uint32_t worker, const t
 {
     TT_ASSERT(!part->is_valid);
     part->is_first_arriving = false;
-    part->slots[worker].asked = head->descriptor;
+    part->slots[worker].asked = part->slots[worker].plane_asked = head->descriptor;
     part->slots[worker].owes = true;
     if (head->round == 0) {
         part->is_valid = true;
@@ -80,7 +80,7 @@ void *tt_keep_take_fill(tt_sync *sync, uint32_t worker, const tt_head *head, tt_
                         const void *payload)
 {
     if (part->is_valid || part->is_first_arriving || !has_plane(part, head->round) ||
-        head->payload_bytes != part->bytes) {
+        head->descriptor <= part->slots[worker].plane_asked || head->payload_bytes != part->bytes) {
         return NULL; /* a second copy, or nonsense */
     }
     if (payload == NULL) {

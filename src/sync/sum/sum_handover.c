@@ -48,14 +48,14 @@ static tt_handover_name *name_of(tt_sync *sync, uint64_t base)
     return name;
 }
 
-/* False: it was known, or there is no memory for it. */
+/* False: it was known. Without memory for it no call can be judged (fail_short). */
 static bool note(tt_sync *sync, uint32_t worker, uint64_t base, uint64_t ended)
 {
     tt_handover_name *name = name_of(sync, base);
     const uint64_t bit = UINT64_C(1) << worker % 64;
     if (name == NULL) {
         sync->sums.handover.is_short = true;
-        return false;
+        return true;
     }
     if ((name->has_sent[worker / 64] & bit) != 0) {
         return false; /* a second copy */
@@ -100,12 +100,69 @@ static void submit(const tt_sync *sync, tt_request *request)
     sync->listener.submit(sync->listener.owner, request);
 }
 
-static void decide(const tt_sync *sync, tt_request *request, uint64_t base, uint64_t ordinal)
+/* The next call of the name is submitted in a step: this is deep inside the collective. */
+static void given_over(tt_request *request)
 {
-    if (is_lost(sync, base, ordinal)) {
+    tt_sum_name *name = request->owner;
+    tt_handover *handover = &name->sync->sums.handover;
+    TT_ASSERT(name->given == request && !name->is_ready);
+    request->owner = name->given_owner;
+    request->finished = name->given_finished;
+    name->given = NULL;
+    if (name->later != NULL) {
+        name->is_ready = true;
+        name->next_ready = handover->ready;
+        handover->ready = name;
+    }
+    request->finished(request);
+}
+
+/* (5) */
+static void give(tt_sync *sync, tt_sum_name *name, tt_request *request)
+{
+    TT_ASSERT(name->given == NULL);
+    name->given = request;
+    name->given_owner = request->owner;
+    name->given_finished = request->finished;
+    request->owner = name;
+    request->finished = given_over;
+    submit(sync, request);
+}
+
+static void give_or_queue(tt_sync *sync, tt_sum_name *name, tt_request *request)
+{
+    if (name->given == NULL && name->later == NULL) {
+        give(sync, name, request);
+        return;
+    }
+    request->next_later = NULL;
+    if (name->later != NULL) {
+        name->later_last->next_later = request;
+    } else {
+        name->later = request;
+    }
+    name->later_last = request;
+    sync->sums.handover.later++;
+    sync->pending++;
+}
+
+static tt_request *take_later(tt_sync *sync, tt_sum_name *name)
+{
+    tt_request *request = name->later;
+    if (request != NULL) {
+        name->later = request->next_later;
+        sync->sums.handover.later--;
+        sync->pending--;
+    }
+    return request;
+}
+
+static void decide(tt_sync *sync, tt_sum_name *name, tt_request *request, uint64_t ordinal)
+{
+    if (is_lost(sync, tt_sum_base(name), ordinal)) {
         refuse_lost(sync, request);
     } else {
-        submit(sync, request);
+        give_or_queue(sync, name, request);
     }
 }
 
@@ -134,19 +191,69 @@ static tt_request *take_held(tt_sync *sync)
     return request;
 }
 
+static void take_now(tt_sync *sync, tt_request *request)
+{
+    tt_sum_name *name = tt_sum_name_of(sync, request->name);
+    if (name == NULL) {
+        tt_worker_store *store = sync->stores[TT_STORE_SUMS];
+        tt_worker_fail_without_memory(sync, store, request->name);
+        refuse(request, store->status, store->error);
+        return;
+    }
+    decide(sync, name, request, ++name->made);
+}
+
 void tt_handover_take(tt_sync *sync, tt_request *request)
 {
     TT_ASSERT(sync->sums.handover.phase != TT_HANDOVER_NONE);
-    if (sync->sums.handover.phase == TT_HANDOVER_AGREEING) {
+    if (request->is_join || sync->sums.handover.phase == TT_HANDOVER_AGREEING ||
+        sync->sums.handover.held != NULL) {
         hold(sync, request);
-        return;
+    } else {
+        take_now(sync, request);
     }
-    tt_sum_name *name = tt_sum_name_of(sync, request->name);
-    if (name == NULL) {
-        refuse(request, TT_ERR_NO_MEMORY, "no memory for a named sum");
-        return;
+}
+
+bool tt_handover_holds(const tt_sync *sync)
+{
+    const tt_handover *handover = &sync->sums.handover;
+    return handover->phase == TT_HANDOVER_AGREEING || handover->later > 0 || handover->held != NULL;
+}
+
+/* Calls and joins in their order, up to a join for which calls must end first. */
+static void release_held(tt_sync *sync)
+{
+    const tt_handover *handover = &sync->sums.handover;
+    while (handover->held != NULL && (!handover->held->is_join || handover->later == 0)) {
+        tt_request *request = take_held(sync);
+        if (request->is_join) {
+            tt_sum_begin_join(sync, request);
+            submit(sync, request);
+        } else if (sync->sums.join != NULL) {
+            tt_sync_sum(sync, request); /* waits for the end of the join */
+        } else {
+            take_now(sync, request);
+        }
     }
-    decide(sync, request, tt_sum_base(name), ++name->made);
+}
+
+bool tt_handover_step(tt_sync *sync)
+{
+    tt_handover *handover = &sync->sums.handover;
+    tt_sum_name *name = handover->ready;
+    handover->ready = NULL;
+    while (name != NULL) {
+        tt_sum_name *next = name->next_ready;
+        name->is_ready = false;
+        if (name->given == NULL && name->later != NULL) {
+            give(sync, name, take_later(sync, name));
+        }
+        name = next;
+    }
+    if (handover->phase == TT_HANDOVER_DONE && handover->later == 0 && handover->held != NULL) {
+        release_held(sync);
+    }
+    return handover->ready != NULL;
 }
 
 /* ---- agreeing ---- */
@@ -155,10 +262,11 @@ static bool has_agreed(const tt_sync *sync)
 {
     const tt_handover *handover = &sync->sums.handover;
     bool all = true;
-    for (uint32_t i = 0; handover->names_left != NULL && i < sync->roles.workers; i++) {
+    TT_ASSERT(handover->names_left != NULL);
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
         all = all && (i == sync->roles.rank || sync->is_gone[i] || handover->names_left[i] == 0);
     }
-    return all && (handover->names_left != NULL || handover->is_short);
+    return all;
 }
 
 static void report(const tt_sync *sync)
@@ -173,16 +281,22 @@ static void report(const tt_sync *sync)
 /* Calls of one name in their order; those of different names have none. */
 static void release_calls(tt_sync *sync, tt_sum_name *name)
 {
-    const bool is_short = sync->sums.handover.is_short;
     tt_request *request;
     uint64_t ordinal;
     while ((request = tt_sum_take_out(sync, name, &ordinal)) != NULL) {
-        if (is_short) {
-            refuse_lost(sync, request);
-        } else {
-            decide(sync, request, tt_sum_base(name), ordinal);
-        }
+        decide(sync, name, request, ordinal);
     }
+}
+
+/* Without knowing what has ended elsewhere this worker could join the wrong sums. */
+static void fail_short(tt_sync *sync)
+{
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, sync->roles.rank);
+    tt_text_add(&text, " has no memory to go on without ");
+    tt_sync_add_peer(sync, &text, sync->sums.handover.dead);
+    tt_text_add(&text, ", which is gone; its host needs more memory");
+    tt_worker_fail_store(sync, sync->stores[TT_STORE_SUMS], TT_ERR_NO_MEMORY, text.bytes);
 }
 
 static void finish_if_agreed(tt_sync *sync)
@@ -192,20 +306,17 @@ static void finish_if_agreed(tt_sync *sync)
         return;
     }
     handover->phase = TT_HANDOVER_DONE;
+    if (handover->is_short) {
+        fail_short(sync);
+        return;
+    }
     report(sync);
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sync->sums.buckets[i]; name != NULL; name = name->next) {
             release_calls(sync, name);
         }
     }
-    tt_request *request;
-    while ((request = take_held(sync)) != NULL) {
-        if (!request->is_join) {
-            tt_sync_sum(sync, request);
-        } else if (!tt_sync_join(sync, request)) {
-            submit(sync, request);
-        }
-    }
+    release_held(sync);
 }
 
 static void tell(tt_sync *sync, tt_head head)
@@ -240,19 +351,17 @@ static void tell_ended(tt_sync *sync)
     tell(sync, (tt_head){.descriptor = count});
 }
 
-static bool make_table(tt_sync *sync)
+bool tt_handover_prepare(tt_sync *sync)
 {
     tt_handover *handover = &sync->sums.handover;
     const size_t bytes = sync->roles.workers * sizeof(*handover->names_left);
     if (handover->names_left == NULL) {
         handover->names_left = tt_platform_allocate(sync->platform, bytes);
-        if (handover->names_left == NULL) {
-            handover->is_short = true;
-            return false;
+        if (handover->names_left != NULL) {
+            memset(handover->names_left, 0xff, bytes);
         }
-        memset(handover->names_left, 0xff, bytes);
     }
-    return true;
+    return handover->names_left != NULL;
 }
 
 bool tt_handover_begin(tt_sync *sync, uint32_t dead)
@@ -268,7 +377,6 @@ bool tt_handover_begin(tt_sync *sync, uint32_t dead)
     }
     handover->dead = dead;
     handover->phase = TT_HANDOVER_AGREEING;
-    (void)make_table(sync);
     tell_ended(sync);
     tt_sum_set_aside(sync);
     finish_if_agreed(sync);
@@ -284,7 +392,7 @@ void tt_handover_frame(tt_sync *sync, uint32_t worker, const tt_head *head)
 {
     tt_handover *handover = &sync->sums.handover;
     if (!is_worker(sync, worker) || !is_worker(sync, sync->roles.rank) ||
-        head->descriptor > NAMES_MAX || !make_table(sync)) {
+        head->descriptor > NAMES_MAX || !tt_handover_prepare(sync)) {
         return;
     }
     uint32_t *left = &handover->names_left[worker];
@@ -307,6 +415,9 @@ void tt_handover_fail_all(tt_sync *sync, tt_status status, const char *text)
     for (uint32_t i = 0; i < SUM_BUCKETS; i++) {
         for (tt_sum_name *name = sync->sums.buckets[i]; name != NULL; name = name->next) {
             while ((request = tt_sum_take_out(sync, name, &ordinal)) != NULL) {
+                refuse(request, status, text);
+            }
+            while ((request = take_later(sync, name)) != NULL) {
                 refuse(request, status, text);
             }
         }

@@ -15,6 +15,8 @@
  *      others for ever. So does one of which some worker has received a part, since that is in its
  *      buffer, and one from before a join, since its worker takes no more part in collectives.
  *  (4) Any other call has ended on no worker, and none that makes it lacks it: collectives match.
+ *  (5) Workers have one call of a name at a time, so each worker submits a call of a name when the
+ *      one before it has ended there, and joins when no call waits for that.
  *
  * Layer:   sync, private.
  * Threads: as sync.h.
@@ -49,12 +51,16 @@ struct tt_handover_name {
 typedef struct tt_handover {
     tt_handover_phase phase;
     uint32_t dead;        /* rank of the server */
-    bool is_short;        /* no memory for what others have sent: every call before fails */
+    bool is_short;        /* no memory for what others have sent: all calls fail */
     uint32_t *names_left; /* [workers] ENDED that are still to come; UINT32_MAX: not known */
-    tt_request *held, *held_last; /* calls and joins while workers agree */
+    tt_request *held, *held_last; /* calls and joins while workers agree, or behind a join */
+    struct tt_sum_name *ready;    /* names whose call has ended, by `next_ready` */
+    uint32_t later;               /* calls that wait for another one of their name */
     tt_handover_name *buckets[HANDOVER_BUCKETS];
 } tt_handover;
 
+/* Before the store of named sums is opened. False: no memory. */
+bool tt_handover_prepare(tt_sync *sync);
 /* A server that owns parts is gone. True: the workers take over, or have done so. */
 bool tt_handover_begin(tt_sync *sync, uint32_t dead);
 /* No sum will be made by owners: this worker's store of named sums has failed. Others need to know
@@ -64,6 +70,10 @@ void tt_handover_decline(tt_sync *sync);
 void tt_handover_frame(tt_sync *sync, uint32_t worker, const tt_head *head);
 /* A worker is gone: it is not waited for. */
 void tt_handover_worker_out(tt_sync *sync);
+/* Must a join wait for the calls before it? */
+bool tt_handover_holds(const tt_sync *sync);
+/* Submit calls whose turn it is. As tt_machine_ops.step. */
+bool tt_handover_step(tt_sync *sync);
 /* A call or join of this worker; after the handover has begun. */
 void tt_handover_take(tt_sync *sync, tt_request *request);
 /* End the calls that wait. */

@@ -213,7 +213,7 @@ static void check_bucket(tt_sync *sync, const tt_owner_store *store, uint32_t bu
 {
     for (tt_owner_key *key = store->buckets[bucket]; key != NULL; key = key->next) {
         tt_owner_check_added(sync, key); /* may release others, not this one */
-        for (uint32_t k = 0; k < tt_owner_part_total(key); k++) {
+        for (uint32_t k = 0; key->status >= 0 && k < tt_owner_part_total(key); k++) {
             tt_owner_due(sync, tt_owner_part_at(key, k));
         }
     }

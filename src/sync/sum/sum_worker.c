@@ -56,6 +56,7 @@ tt_sum_name *tt_sum_name_of(tt_sync *sync, const char *text)
     }
     name = tt_platform_allocate(sync->platform, sizeof(*name));
     if (name != NULL) {
+        name->sync = sync;
         name->joins = sums->joins;
         memcpy(name->text, text, strlen(text) + 1);
         name->next = *bucket;
@@ -89,7 +90,8 @@ static void name_release(tt_sync *sync, tt_sum_name *name)
 
 static bool is_idle(const tt_sum_name *name)
 {
-    return name->current == NULL && name->waiting.first == NULL;
+    return name->current == NULL && name->waiting.first == NULL && name->given == NULL &&
+           name->later == NULL;
 }
 
 /* ---- frames ---- */
@@ -122,8 +124,11 @@ static void send_objection(tt_sync *sync, const tt_sum_call *call, const tt_sync
     memcpy(bytes + sizeof(*claim), call->name->text, name_bytes);
     memcpy(bytes + sizeof(*claim) + name_bytes, why, text_bytes);
     for (uint32_t i = 0; i < sync->sum_split.owners; i++) {
-        (void)tt_sync_send_text(sync, tt_split_rank(&sync->sum_split, i), head, bytes,
-                                (uint32_t)(sizeof(*claim) + name_bytes + text_bytes));
+        if (!tt_sync_send_text(sync, tt_split_rank(&sync->sum_split, i), head, bytes,
+                               (uint32_t)(sizeof(*claim) + name_bytes + text_bytes))) {
+            tt_worker_fail_without_memory(sync, sum_store(sync), call->name->text);
+            return;
+        }
     }
 }
 
@@ -388,7 +393,7 @@ static void hold(tt_sync *sync, tt_request *request)
 
 void tt_sync_sum(tt_sync *sync, tt_request *request)
 {
-    const tt_worker_store *store = sum_store(sync);
+    tt_worker_store *store = sum_store(sync);
     TT_ASSERT(store != NULL && request->name != NULL);
     if (store->status < 0) {
         refuse(request, store->status, store->error);
@@ -404,8 +409,9 @@ void tt_sync_sum(tt_sync *sync, tt_request *request)
     }
     tt_sum_name *name = tt_sum_name_of(sync, request->name);
     tt_sum_call *call = name != NULL ? take_call(sync) : NULL;
-    if (call == NULL) {
-        refuse(request, TT_ERR_NO_MEMORY, "no memory for a named sum");
+    if (call == NULL) { /* others would take the next call of the name for this one */
+        tt_worker_fail_without_memory(sync, store, request->name);
+        refuse(request, store->status, store->error);
         return;
     }
     *call = (tt_sum_call){.sync = sync, .name = name, .request = request, .ordinal = ++name->made};
@@ -423,7 +429,7 @@ bool tt_sum_step(tt_sync *sync)
     tt_sums *sums = &sync->sums;
     tt_sum_name *name = sums->ready;
     if (is_handed_over(sync)) {
-        return false;
+        return tt_handover_step(sync);
     }
     sums->ready = NULL;
     while (name != NULL) {
@@ -482,14 +488,21 @@ static void join_over(tt_request *request)
 
 bool tt_sync_join(tt_sync *sync, tt_request *request)
 {
+    const bool is_held = tt_handover_holds(sync);
+    if (is_held) {
+        tt_handover_take(sync, request); /* behind the calls before it */
+    } else {
+        tt_sum_begin_join(sync, request);
+    }
+    return is_held;
+}
+
+void tt_sum_begin_join(tt_sync *sync, tt_request *request)
+{
     tt_sums *sums = &sync->sums;
     tt_head head = {.kind = TT_SYNC_JOIN, .round = sums->joins + 1};
     if (sums->join != NULL) {
-        return false; /* control refuses a second one */
-    }
-    if (sums->handover.phase == TT_HANDOVER_AGREEING) {
-        tt_handover_take(sync, request); /* behind the calls before it */
-        return true;
+        return; /* control refuses a second one */
     }
     sums->join = request;
     sums->join_finished = request->finished;
@@ -505,7 +518,6 @@ bool tt_sync_join(tt_sync *sync, tt_request *request)
         }
     }
     tell_owners(sync, head);
-    return false;
 }
 
 /* ---- failures ---- */

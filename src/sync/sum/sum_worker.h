@@ -60,7 +60,13 @@ struct tt_sum_name {
     uint64_t made, ended; /* calls */
     tt_sum_call *current;
     tt_sync_queue waiting; /* calls, by their `push` */
-    tt_status status;      /* negative: the next sum fails; its call has not come yet */
+    tt_sync *sync;
+    /* After the handover: the call that the workers make now; its own `finished` and `owner`. */
+    tt_request *given;
+    void (*given_finished)(tt_request *request);
+    void *given_owner;
+    tt_request *later, *later_last; /* calls behind it */
+    tt_status status;               /* negative: the next sum fails; its call has not come yet */
     char error[TT_SYNC_ERROR_BYTES];
     char text[TT_SYNC_NAME_BYTES];
 };
@@ -92,6 +98,8 @@ void tt_sum_release_all(tt_sync *sync);
 
 /* ---- for the handover ---- */
 
+/* A join that the caller submits to control; those behind it wait. */
+void tt_sum_begin_join(tt_sync *sync, tt_request *request);
 /* NULL: no memory. */
 tt_sum_name *tt_sum_name_of(tt_sync *sync, const char *text);
 /* Hash of the name, equal for all its calls between two joins. */
