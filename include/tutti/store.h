@@ -83,10 +83,11 @@
  * never coded, and take no dc; for tau a pull of rows is a read of the parts they are in.
  *
  * A push is applied exactly once, and a part is never read half updated; parts of one tensor may be
- * of different age. A worker that has left or died counts no more, except under bulk: there a death
- * fails the store. A worker that is stopped is waited for. If an owner dies, what it owned is lost,
- * and every call on the store fails with TUTTI_ERR_PEER_DOWN; the text names it. Collectives of
- * workers that live go on if it was a server.
+ * of different age. A worker that has left or died counts no more; of its last push some parts may
+ * be applied and others not. Under bulk a death fails the store. A worker that is stopped is waited
+ * for. If an owner dies, what it owned is lost, and every call on the store fails with
+ * TUTTI_ERR_PEER_DOWN; the text names it. Collectives of workers that live go on if it was a
+ * server.
  *
  * With policy bulk, update sum and no codec a server that dies has nothing that cannot be sent
  * again, and the store goes on with the owners left. Calls in flight are repeated inside the
@@ -177,12 +178,13 @@ typedef struct tutti_store_config {
     }
 
 /* All workers, in the same order of stores, with the same config; NULL: its defaults. Where workers
- * differ, all fail with TUTTI_ERR_MISMATCH, and the text has both configs. With TUTTI_ERR_PEER_DOWN
- * if a process that would own a part is gone, except with policy bulk, update sum and no codec. */
+ * differ, all fail with TUTTI_ERR_MISMATCH, and the text has both configs. Servers that are gone
+ * own nothing of it: to agree on them the workers of a job with servers make a collective call. */
 TUTTI_API tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *config,
                                         tutti_store **store_out);
-/* All workers. The store is gone afterwards, whatever is returned. A call on the store must not be
- * in flight. */
+/* All workers that live. Refused while a call on the store is in flight, and in a callback:
+ * TUTTI_ERR_BAD_ARGUMENT, TUTTI_ERR_WRONG_THREAD. The store is gone afterwards, whatever else is
+ * returned. */
 TUTTI_API tutti_status tutti_store_close(tutti_store *store);
 
 /* All workers: a tensor with a name of 1 to 255 bytes. `first` of worker 0 is its value; with
@@ -315,8 +317,9 @@ typedef struct tutti_store_call {
             NULL, 0                                                                              \
     }
 
-/* Calls on one tensor are served in the order in which they were started. The handle is as those of
- * tutti_start: wait for it, poll it, free it. It cannot be cancelled. */
+/* Calls on one tensor are served in the order in which they were started. Those that are started
+ * while a CLOCK is in flight belong to the iteration after it; a push waits for it. The handle is
+ * as those of tutti_start: wait for it, poll it, free it. It cannot be cancelled. */
 TUTTI_API tutti_status tutti_store_start(tutti_store *store, const tutti_store_call *call,
                                          tutti_handle **handle_out);
 

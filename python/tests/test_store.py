@@ -145,6 +145,22 @@ def test_a_store_in_use_is_not_closed(job):
     assert not store.is_open
 
 
+def test_a_store_with_a_dropped_call_in_flight_is_not_closed(job):
+    with job.store("bulk" if job.size > 1 else "quorum:1", "add") as store:
+        store.add("w", ramp())
+        if job.rank == 0:
+            store.start_push("w", ramp())  # nobody keeps the handle
+            with pytest.raises(errors.BadArgument, match="in flight"):
+                store.close()
+            assert store.is_open
+        job.barrier()
+        if job.rank > 0:
+            store.start_push("w", ramp())
+        store.clock()
+        store.pull("w")  # behind the push
+    assert not store.is_open
+
+
 def test_codecs_and_counts(job):
     with job.store("bulk", "sum", codec="int8") as store:
         values = numpy.linspace(-1, 1, 20000, dtype="f4")

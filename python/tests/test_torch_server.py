@@ -167,8 +167,9 @@ def test_what_is_refused():
     model = model_of()
     with pytest.raises(ValueError, match="'0.weight' is torch.float64.*DistributedOptimizer"):
         server(model_of().double(), "sgd")
-    with pytest.raises(ValueError, match="is no optimizer"):
-        server(model, "add")
+    for update in "add", "own:sign:lr=0.1":
+        with pytest.raises(ValueError, match="is no optimizer"):
+            server(model, update)
     with pytest.raises(tutti.errors.BadArgument, match="did you mean 'adam'"):
         server(model, "adan", lr=0.1)
     with pytest.raises(tutti.errors.BadArgument, match="no option .weight_decay.; it has lr"):
@@ -251,6 +252,25 @@ def test_a_file_has_the_state_of_owners(update, tmp_path):
     optimizer.load(path)
     train(other, optimizer, steps=2)
     assert_close(other, undisturbed, rtol=0, atol=0)
+    optimizer.close()
+
+
+@pytest.mark.parametrize("policy", ["bulk", "stale:1", "quorum"])
+def test_a_file_is_loaded_while_gradients_are_in_flight(policy, tmp_path):
+    path = hvd.broadcast_object(str(tmp_path / "store.tutti"), 0)
+    model = model_of()
+    optimizer = server(model, "sgd", f"quorum:{hvd.size()}" if policy == "quorum" else policy)
+    train(model, optimizer, steps=1)
+    hvd.barrier()
+    optimizer.pull()  # what all have pushed
+    hvd.barrier()
+    optimizer.save(path)
+    at_save = copy.deepcopy(model)
+    optimizer.zero_grad()
+    model(torch.ones(1, 8)).sum().backward()  # pushed, and no step
+    optimizer.load(path)
+    assert_close(model, at_save, rtol=0, atol=0)
+    train(model, optimizer, steps=1)
     optimizer.close()
 
 

@@ -17,6 +17,7 @@ from .context import Context, _numpy_dtype
 from .errors import BadArgument, ShutDown, Unsupported
 from .handle import Handle
 
+_REFUSED = (-4, -16)  # bad argument, wrong thread
 _NO_SET = -1  # names of tensors are a store's own; this number is no process set's
 
 
@@ -133,8 +134,11 @@ class Store:
         if running:
             raise BadArgument(f"store: a call on '{running[0].name or 'its clock'}' is in flight; "
                               "wait for it before the store is closed", -4, self._context.rank)
-        pointer, self._pointer = self._pointer, None  # gone, whatever is returned
-        self._check(_function("tutti_store_close")(pointer))
+        pointer, self._pointer = self._pointer, None
+        status = _function("tutti_store_close")(pointer)
+        if status in _REFUSED:  # a call whose handle was dropped is in flight: it is still open
+            self._pointer = pointer
+        self._check(status)
 
     def _check(self, status: int, name: Optional[str] = None) -> None:
         if status < 0:

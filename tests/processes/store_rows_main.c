@@ -112,6 +112,7 @@ static uint64_t push_and_clock(job *own, uint64_t *clock_out)
     push.row_count = count;
     push.counted_out = &is_counted;
     clock.verb = TUTTI_STORE_CLOCK;
+    clock.rows = own->chosen; /* of no use to it */
     clock.clock_out = clock_out;
     must(own->context, tutti_store_start(own->store, &push, &handles[0]));
     must(own->context, tutti_store_start(own->store, &clock, &handles[1]));

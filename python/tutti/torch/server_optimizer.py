@@ -183,6 +183,8 @@ class ServerOptimizer(torch.optim.Optimizer):
         store = self._checked()
         pushes = [slot.push for slot in self._slots.values() if slot.push is not None]
         with contextlib.suppress(tutti.TuttiError):  # of a store that has failed
+            if pushes and self.policy.startswith("quorum:"):
+                store.clock()  # a push ends with its iteration
             _wait_for_all(pushes)
         self._begin()
         with _as_horovod():
@@ -397,9 +399,9 @@ def _options_of(update: str, options: Dict[str, Optional[float]]) -> Tuple[str, 
         raise TypeError(f"ServerOptimizer: update is a text such as 'sgd:lr=0.1', not a "
                         f"{type(update).__name__}")
     kind, _, rest = update.partition(":")
-    if kind in ("sum", "add"):
-        raise ValueError(f"ServerOptimizer: update '{kind}' is no optimizer; use sgd, momentum or "
-                         f"adam, or tutti.Store")
+    if kind in ("sum", "add", "own"):
+        raise ValueError(f"ServerOptimizer: update '{kind}' is no optimizer that it knows; use "
+                         f"sgd, momentum or adam, or tutti.Store")
     texts = {}
     for word in rest.split(",") if rest else ():
         key, equals, value = word.partition("=")

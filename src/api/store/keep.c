@@ -12,20 +12,9 @@
 
 #include "api/enter.h"
 #include "api/raise.h"
-#include "api/store/store_calls.h"
+#include "api/store/meeting.h"
 #include "base/assert.h"
 #include "base/base.h"
-
-enum { MEETING_PATH_BYTES = 256 };
-
-/* What a worker brings to a meeting; behind it a byte per server: 1, it is gone. */
-typedef struct keep_notice {
-    int32_t status;
-    uint32_t servers; /* of reshard */
-    uint64_t clock;
-    char path[MEETING_PATH_BYTES];
-    char text[TT_TEXT_BYTES];
-} keep_notice;
 
 /* What a caller wants. */
 typedef struct keep_wish {
@@ -97,88 +86,12 @@ tutti_status tt_store_note(tutti_store *store, const tt_sync_request *added)
 
 /* ---- meetings ---- */
 
-static tt_sync_look look_at(const tutti_store *store, uint8_t *is_gone)
-{
-    tt_sync_look look = {.is_idle = true};
-    tt_drive_acquire(store->context);
-    tt_drive_drain(store->context); /* calls that were started count */
-    tt_drive_deliver(store->context);
-    (void)tt_sync_look_at(store->context->sync, store->number, &look);
-    for (uint32_t i = 0; is_gone != NULL && i < tt_sync_server_count(store->context->sync); i++) {
-        is_gone[i] = tt_sync_server_is_gone(store->context->sync, i) ? 1 : 0;
-    }
-    tt_drive_release(store->context);
-    return look;
-}
-
-/* Every worker's notice, in the order of workers; the caller frees it. */
-static tutti_status meet(tutti_store *store, const keep_notice *own, const uint8_t *is_gone,
-                         uint8_t **notices_out)
-{
-    const size_t servers = tt_sync_server_count(store->context->sync);
-    const size_t each = sizeof(*own) + servers;
-    uint8_t *bytes = malloc(each * ((size_t)store->context->size + 1));
-    if (bytes == NULL) {
-        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
-    }
-    memcpy(bytes, own, sizeof(*own));
-    for (size_t i = 0; i < servers; i++) {
-        bytes[sizeof(*own) + i] = is_gone != NULL ? is_gone[i] : 0;
-    }
-    const tutti_status status =
-        tutti_allgather(store->context, bytes, bytes + each, each, TUTTI_U8);
-    if (status != TUTTI_OK) {
-        free(bytes);
-        return status;
-    }
-    memmove(bytes, bytes + each, each * (size_t)store->context->size);
-    *notices_out = bytes;
-    return TUTTI_OK;
-}
-
-static keep_notice notice_of(const tutti_store *store, const uint8_t *notices, int worker)
-{
-    keep_notice found;
-    const size_t each = sizeof(found) + tt_sync_server_count(store->context->sync);
-    memcpy(&found, notices + each * (size_t)worker, sizeof(found));
-    found.path[sizeof(found.path) - 1] = found.text[sizeof(found.text) - 1] = '\0';
-    return found;
-}
-
-/* The failure of the first worker that has one. */
-static tutti_status first_failure(const tutti_store *store, const uint8_t *notices)
-{
-    for (int i = 0; i < store->context->size; i++) {
-        const keep_notice one = notice_of(store, notices, i);
-        if (one.status != TUTTI_OK) {
-            return tt_error_set((tutti_status)one.status, "%s", one.text);
-        }
-    }
-    return TUTTI_OK;
-}
-
-/* The last failure of this thread is known to all workers then. */
-static tutti_status agree(tutti_store *store, tutti_status status)
-{
-    uint8_t *notices = NULL;
-    keep_notice own = {.status = (int32_t)status};
-    if (status != TUTTI_OK) {
-        (void)snprintf(own.text, sizeof(own.text), "%s", tutti_last_error(store->context));
-    }
-    tutti_status outcome = meet(store, &own, NULL, &notices);
-    if (outcome == TUTTI_OK) {
-        outcome = first_failure(store, notices);
-    }
-    free(notices);
-    return outcome;
-}
-
 /* Do all workers mean the same? */
 static tutti_status compare(const tutti_store *store, const uint8_t *notices, bool has_clock)
 {
-    const keep_notice first = notice_of(store, notices, 0);
+    const tt_store_notice first = tt_store_notice_of(store, notices, 0);
     for (int i = 1; i < store->context->size; i++) {
-        const keep_notice other = notice_of(store, notices, i);
+        const tt_store_notice other = tt_store_notice_of(store, notices, i);
         if (strcmp(first.path, other.path) != 0) {
             tt_text text = {0};
             tt_text_add(&text, "ranks name different files: rank 0 ");
@@ -204,46 +117,12 @@ static tutti_status compare(const tutti_store *store, const uint8_t *notices, bo
     return TUTTI_OK;
 }
 
-/* What the first meeting of a call finds out. */
-typedef struct keep_plan {
-    uint64_t clock;
-    uint8_t *may_own; /* [servers], or NULL: all may; the caller frees it */
-} keep_plan;
-
-static tutti_status make_plan(const tutti_store *store, const uint8_t *notices, int servers_max,
-                              keep_plan *plan_out)
-{
-    const uint32_t servers = tt_sync_server_count(store->context->sync);
-    const size_t each = sizeof(keep_notice) + servers;
-    bool all = true;
-    *plan_out = (keep_plan){.may_own = malloc((size_t)servers + 1)};
-    if (plan_out->may_own == NULL) {
-        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
-    }
-    for (uint32_t i = 0; i < servers; i++) {
-        bool may = (int64_t)i < servers_max;
-        for (int k = 0; k < store->context->size; k++) {
-            may = may && notices[each * (size_t)k + sizeof(keep_notice) + i] == 0;
-        }
-        plan_out->may_own[i] = may ? 1 : 0;
-        all = all && may;
-    }
-    if (all) {
-        free(plan_out->may_own);
-        plan_out->may_own = NULL;
-    }
-    for (int k = 0; k < store->context->size; k++) {
-        plan_out->clock = tt_max_u64(plan_out->clock, notice_of(store, notices, k).clock);
-    }
-    return TUTTI_OK;
-}
-
 /* What this worker has to say about its own call. */
-static keep_notice make_notice(const tutti_store *store, const keep_wish *wish,
-                               const tt_sync_look *look)
+static tt_store_notice make_notice(const tutti_store *store, const keep_wish *wish,
+                                   const tt_sync_look *look)
 {
     const int rank = store->context->rank;
-    keep_notice own = {.clock = look->clock, .servers = (uint32_t)wish->servers};
+    tt_store_notice own = {.clock = look->clock, .servers = (uint32_t)wish->servers};
     const char *objection = NULL;
     if (wish->has_path && (wish->path == NULL || wish->path[0] == '\0')) {
         objection = "path is NULL or empty on rank %d; name a file";
@@ -268,17 +147,21 @@ static keep_notice make_notice(const tutti_store *store, const keep_wish *wish,
 static tutti_status check_kept(tutti_store *store)
 {
     const tutti_status status = tt_store_check(store);
-    if (status == TUTTI_OK && tt_update_is_own(store->update)) {
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tt_error_about(store->context);
+    if (tt_update_is_own(store->update)) {
         return tt_error_set(TUTTI_ERR_UNSUPPORTED,
                             "a store with update %.80s can be neither saved, loaded nor resharded; "
                             "pull its values, and add them to a new one",
                             store->update);
     }
-    return status;
+    return TUTTI_OK;
 }
 
 /* The first meeting. */
-static tutti_status begin(tutti_store *store, const keep_wish *wish, keep_plan *plan_out)
+static tutti_status begin(tutti_store *store, const keep_wish *wish, tt_store_plan *plan_out)
 {
     tutti_context *context = store->context;
     uint8_t *notices = NULL;
@@ -291,19 +174,19 @@ static tutti_status begin(tutti_store *store, const keep_wish *wish, keep_plan *
         tt_leave(context);
         return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
     }
-    const tt_sync_look look = look_at(store, is_gone);
+    const tt_sync_look look = tt_store_look_at(store, is_gone);
     tt_leave(context);
-    const keep_notice own = make_notice(store, wish, &look);
-    status = meet(store, &own, is_gone, &notices);
+    const tt_store_notice own = make_notice(store, wish, &look);
+    status = tt_store_gather(store, &own, is_gone, &notices);
     free(is_gone);
     if (status == TUTTI_OK) {
-        status = first_failure(store, notices);
+        status = tt_store_first_failure(store, notices);
     }
     if (status == TUTTI_OK) {
         status = compare(store, notices, wish->has_clock);
     }
     if (status == TUTTI_OK) {
-        status = make_plan(store, notices, wish->servers, plan_out);
+        status = tt_store_make_plan(store, notices, wish->servers, plan_out);
     }
     free(notices);
     return status;
@@ -362,7 +245,7 @@ static int by_name(const void *a, const void *b)
 /* The caller releases it. */
 static tutti_status make_list(tutti_store *store, uint64_t clock, tt_kept_list *list_out)
 {
-    const uint32_t planes = look_at(store, NULL).planes;
+    const uint32_t planes = tt_store_look_at(store, NULL).planes;
     tt_kept_list list = {.clock = clock, .tensor_count = store->tensor_count};
     const tt_sync_request wanted = {
         .verb = TT_STORE_OPTIONS, .store = store->number, .options = &list.options};
@@ -479,18 +362,32 @@ static tutti_status set_all(const tutti_store *store, uint32_t number, const tt_
     return status;
 }
 
-static tutti_status note_all(tutti_store *store, const tt_kept_list *list)
+/* Room for the list's tensors, before anything is given up. */
+static tutti_status reserve(tutti_store *store, const tt_kept_list *list)
 {
-    bool is_noted = true;
-    store->tensor_count = 0;
-    for (uint32_t i = 0; i < list->tensor_count; i++) {
-        is_noted = is_noted && note(store, &list->tensors[i]);
+    tt_kept_tensor *room = NULL;
+    if (list->tensor_count <= store->tensor_capacity) {
+        return TUTTI_OK;
     }
-    return is_noted ? TUTTI_OK : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a tensor");
+    room = realloc(store->tensors, list->tensor_count * sizeof(*room));
+    if (room == NULL) {
+        return tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a list of tensors");
+    }
+    store->tensors = room;
+    store->tensor_capacity = list->tensor_count;
+    return TUTTI_OK;
+}
+
+static void note_all(tutti_store *store, const tt_kept_list *list)
+{
+    store->tensor_count = list->tensor_count;
+    for (uint32_t i = 0; i < list->tensor_count; i++) {
+        store->tensors[i] = list->tensors[i];
+    }
 }
 
 /* The next store takes the place of the present one if all goes well on all workers. */
-static tutti_status replace(tutti_store *store, tt_kept_list *list, const keep_plan *plan,
+static tutti_status replace(tutti_store *store, tt_kept_list *list, const tt_store_plan *plan,
                             const keep_source *source)
 {
     uint32_t number = UINT32_MAX;
@@ -511,12 +408,15 @@ static tutti_status replace(tutti_store *store, tt_kept_list *list, const keep_p
     if (status == TUTTI_OK) {
         status = set_all(store, number, list);
     }
-    status = agree(store, status);
+    if (status == TUTTI_OK) {
+        status = reserve(store, list);
+    }
+    status = tt_store_agree(store, status);
     tt_sync_request close = {.verb = TT_STORE_CLOSE, .store = number};
     if (status == TUTTI_OK) {
         close.store = store->number;
         store->number = number;
-        status = note_all(store, list);
+        note_all(store, list);
     }
     if (number != UINT32_MAX) {
         char text[TT_TEXT_BYTES];
@@ -579,7 +479,7 @@ static tutti_status save_here(tutti_store *store, const char *path, uint64_t clo
 
 tutti_status tutti_store_save(tutti_store *store, const char *path)
 {
-    keep_plan plan = {.may_own = NULL};
+    tt_store_plan plan = {.may_own = NULL};
     tutti_status status = check_kept(store);
     if (status == TUTTI_OK) {
         const keep_wish wish = {
@@ -590,7 +490,8 @@ tutti_status tutti_store_save(tutti_store *store, const char *path)
         return status;
     }
     free(plan.may_own);
-    return agree(store, store->context->rank == 0 ? save_here(store, path, plan.clock) : TUTTI_OK);
+    return tt_store_agree(store, store->context->rank == 0 ? save_here(store, path, plan.clock)
+                                                           : TUTTI_OK);
 }
 
 /* ---- load ---- */
@@ -610,8 +511,26 @@ static bool is_of_update(const char *text, const char *update)
     return strcspn(text, ":") == length && strncmp(text, update, length) == 0;
 }
 
+/* A file of this library has as many planes of each tensor as the update. */
+static tutti_status check_planes(tutti_store *store, const char *path, const tt_kept_list *list)
+{
+    const uint32_t planes = tt_store_look_at(store, NULL).planes;
+    for (uint32_t i = 0; i < list->tensor_count; i++) {
+        if (list->tensors[i].planes != planes) {
+            tt_text text = {0};
+            tt_text_add_quoted(&text, path, 200);
+            return tt_error_set(TUTTI_ERR_BAD_ARGUMENT,
+                                "tensor '%s' has %u planes in file %s, and update %s has %u; load "
+                                "another one",
+                                list->tensors[i].name, list->tensors[i].planes, text.bytes,
+                                store->update, planes);
+        }
+    }
+    return TUTTI_OK;
+}
+
 /* Does the file have every tensor of the store, and the same update? */
-static tutti_status check_list(const tutti_store *store, const char *path, const tt_kept_list *list)
+static tutti_status check_list(tutti_store *store, const char *path, const tt_kept_list *list)
 {
     tt_text text = {0};
     tt_text_add_quoted(&text, path, 200);
@@ -620,6 +539,10 @@ static tutti_status check_list(const tutti_store *store, const char *path, const
                             "file %s is of a store with update %s, this one has %s; open it with "
                             "the update of the file",
                             text.bytes, list->options.update, store->update);
+    }
+    const tutti_status planes_status = check_planes(store, path, list);
+    if (planes_status != TUTTI_OK) {
+        return planes_status;
     }
     for (uint32_t i = 0; i < store->tensor_count; i++) {
         const tt_kept_tensor *own = &store->tensors[i];
@@ -648,7 +571,7 @@ static tutti_status check_list(const tutti_store *store, const char *path, const
     return TUTTI_OK;
 }
 
-static tutti_status open_here(const tutti_store *store, const char *path, tt_kept_file *file,
+static tutti_status open_here(tutti_store *store, const char *path, tt_kept_file *file,
                               tt_kept_list *list_out)
 {
     tt_text why = {0};
@@ -658,7 +581,7 @@ static tutti_status open_here(const tutti_store *store, const char *path, tt_kep
 
 tutti_status tutti_store_load(tutti_store *store, const char *path)
 {
-    keep_plan plan = {.may_own = NULL};
+    tt_store_plan plan = {.may_own = NULL};
     tt_kept_list list = {.tensor_count = 0};
     tt_kept_file file = {.stream = NULL};
     tutti_status status = check_kept(store);
@@ -669,10 +592,10 @@ tutti_status tutti_store_load(tutti_store *store, const char *path)
     if (status != TUTTI_OK) {
         return status;
     }
-    status =
-        agree(store, store->context->rank == 0 ? open_here(store, path, &file, &list) : TUTTI_OK);
+    status = tt_store_agree(store, store->context->rank == 0 ? open_here(store, path, &file, &list)
+                                                             : TUTTI_OK);
     if (status == TUTTI_OK) {
-        status = agree(store, share_list(store, &list));
+        status = tt_store_agree(store, share_list(store, &list));
     }
     if (status == TUTTI_OK) {
         const keep_source source = {.read = from_file, .user = &file};
@@ -695,7 +618,7 @@ static tutti_status from_store(tutti_store *store, tt_kept_tensor *tensor, uint3
 
 tutti_status tutti_store_reshard(tutti_store *store, int servers)
 {
-    keep_plan plan = {.may_own = NULL};
+    tt_store_plan plan = {.may_own = NULL};
     tt_kept_list list = {.tensor_count = 0};
     const keep_wish wish = {.has_clock = true, .servers = servers};
     tutti_status status = check_kept(store);
@@ -705,10 +628,10 @@ tutti_status tutti_store_reshard(tutti_store *store, int servers)
     if (status != TUTTI_OK) {
         return status;
     }
-    status =
-        agree(store, store->context->rank == 0 ? make_list(store, plan.clock, &list) : TUTTI_OK);
+    status = tt_store_agree(store, store->context->rank == 0 ? make_list(store, plan.clock, &list)
+                                                             : TUTTI_OK);
     if (status == TUTTI_OK) {
-        status = agree(store, share_list(store, &list));
+        status = tt_store_agree(store, share_list(store, &list));
     }
     if (status == TUTTI_OK) {
         const keep_source source = {.read = from_store, .is_shared = true};

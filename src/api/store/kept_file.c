@@ -18,6 +18,8 @@ static const char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', 'S', 'T'};
 
 enum { KEPT_VERSION = 1, PLANES_MAX = 8 };
 
+static const uint64_t clock_max = UINT32_MAX / 2; /* frames have clocks of 32 bits, */
+
 typedef struct file_head {
     char magic[8];
     uint32_t version, zero;
@@ -138,7 +140,7 @@ tt_status tt_kept_list_decode(const uint8_t *bytes, size_t byte_count, tt_kept_l
     memset(&head, 0, sizeof(head));
     memcpy(&head, bytes, tt_min_u64(byte_count, sizeof(head)));
     if (byte_count < sizeof(head) || head.change_count > TT_SYNC_CHANGES_MAX ||
-        head.tensor_count > TT_KEPT_TENSORS_MAX || head.clock > UINT32_MAX ||
+        head.tensor_count > TT_KEPT_TENSORS_MAX || head.clock > clock_max ||
         list_bytes(head.change_count, head.tensor_count) != byte_count ||
         !is_text(head.update, sizeof(head.update))) {
         tt_text_add(why, "its list is damaged");
@@ -325,7 +327,7 @@ static tt_status read_list(tt_kept_file *file, uint64_t file_bytes, tt_kept_list
     if (head.version != KEPT_VERSION) {
         return complain_damaged(file->path, "another version of Tutti wrote it", why);
     }
-    if (head.list_bytes > file_bytes - sizeof(head)) {
+    if (file_bytes < sizeof(head) || head.list_bytes > file_bytes - sizeof(head)) {
         return complain_damaged(file->path, "it is too short", why);
     }
     uint8_t *bytes = malloc(head.list_bytes + 1);

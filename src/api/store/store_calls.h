@@ -47,6 +47,9 @@ tutti_status tt_store_run(tutti_context *context, const tt_sync_request *wanted,
 tutti_status tt_store_check(const tutti_store *store);
 /* keep.c: a store's own copy of its config; false: no memory. */
 bool tt_store_remember(tutti_store *store, const tutti_store_config *config);
+/* meeting.c: the servers that live, as tt_sync_request.may_own has them: workers agree on them
+ * before they open a store. The caller frees it. */
+tutti_status tt_store_meet(tutti_store *store, uint8_t **may_own_out);
 /* A tensor was added. */
 tutti_status tt_store_note(tutti_store *store, const tt_sync_request *added);
 void tt_store_free(tutti_store *store);

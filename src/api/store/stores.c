@@ -206,13 +206,19 @@ tutti_status tutti_store_open(tutti_context *context, const tutti_store_config *
     status = tt_store_remember(store, config)
                  ? attach_first(context)
                  : tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a store");
+    uint8_t *may_own = NULL;
+    if (status == TUTTI_OK) {
+        status = tt_store_meet(store, &may_own);
+    }
     if (status == TUTTI_OK) {
         const tt_sync_request wanted = {.verb = TT_STORE_OPEN,
+                                        .may_own = may_own,
                                         .policy = config->policy != NULL ? config->policy : "bulk",
                                         .update = config->update != NULL ? config->update : "sum",
                                         .codec = config->codec};
         status = tt_store_run(context, &wanted, NULL, &store->number);
     }
+    free(may_own);
     if (status != TUTTI_OK) {
         tt_store_free(store);
         return status;
@@ -235,6 +241,8 @@ tutti_status tutti_store_close(tutti_store *store)
     if (status == TUTTI_OK) {
         const tt_sync_request wanted = {.verb = TT_STORE_CLOSE, .store = store->number};
         status = tt_store_run(store->context, &wanted, NULL, NULL);
+    }
+    if (status != TUTTI_ERR_BAD_ARGUMENT && status != TUTTI_ERR_WRONG_THREAD) {
         tt_store_free(store);
     }
     return status;
@@ -450,7 +458,8 @@ tutti_status tutti_store_start(tutti_store *store, const tutti_store_call *call,
                                     .input = call->input,
                                     .output = call->output,
                                     .urgency = call->priority,
-                                    .is_rows = call->rows != NULL,
+                                    .is_rows =
+                                        call->rows != NULL && call->verb != TUTTI_STORE_CLOCK,
                                     .rows = call->rows,
                                     .row_count = call->row_count};
     tutti_handle *handle = make_call(store->context, &wanted);
