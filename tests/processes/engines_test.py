@@ -104,14 +104,16 @@ class Job(ranks.Rank):
                 self.changed.wait(min(left, 0.5))
 
     def was_ended(self, last):
-        """True: all ranks were killed before one of them could print its last line. A rank that
-        ends by itself, by an assertion, an abort or a fault, leaves other lines or a core."""
+        """True: all ranks were killed before one of them could print its last line. Some may have
+        reported the victim by then. A rank that ends by itself, by an assertion, an abort or a
+        fault, leaves other lines or a core."""
         deadline = time.monotonic() + ranks.PATIENCE_S
         while time.monotonic() < deadline and not self.count(last):
             if not any(pathlib.Path(f"/proc/{self.rank_pid(rank)}").exists() for rank in (0, 1)):
                 with self.changed:
                     self.changed.wait(0.5)  # their output may be in flight
-                return not self.count(last) and not self.log
+                other = [line for line in self.log if f"rank {VICTIM} is down" not in line]
+                return not self.count(last) and not other
             with self.changed:
                 self.changed.wait(0.1)
         return False
