@@ -204,41 +204,41 @@ set_property(TEST docs PROPERTY ENVIRONMENT ${TUTTI_TEST_ENVIRONMENT})
 set_property(TEST docs PROPERTY LABELS tidy)
 
 # Many seeds, where the simulation suite has its program.
-if(TARGET tutti-simulate)
-  add_test(NAME seeds.simulate COMMAND tutti-simulate --seeds 10000 --salts 4)
-  set_property(TEST seeds.simulate PROPERTY LABELS check seeds simulation)
-  set_property(TEST seeds.simulate PROPERTY TIMEOUT 900)
-  set_property(TEST seeds.simulate PROPERTY COST 100) # first: one long process, none to wait for
-  add_test(NAME seeds.simulate_coded
-    COMMAND tutti-simulate --first 10000000 --seeds 10000 --salts 4)
-  add_test(NAME seeds.simulate_coded_named
-    COMMAND tutti-simulate --named --first 10000000 --seeds 10000 --salts 4)
-  set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY LABELS
+if(TARGET tutti-worlds)
+  add_test(NAME seeds.worlds COMMAND tutti-worlds --seeds 10000 --salts 4)
+  set_property(TEST seeds.worlds PROPERTY LABELS check seeds simulation)
+  set_property(TEST seeds.worlds PROPERTY TIMEOUT 900)
+  set_property(TEST seeds.worlds PROPERTY COST 100) # first: one long process, none to wait for
+  add_test(NAME seeds.worlds_coded
+    COMMAND tutti-worlds --first 10000000 --seeds 10000 --salts 4)
+  add_test(NAME seeds.worlds_coded_named
+    COMMAND tutti-worlds --named --first 10000000 --seeds 10000 --salts 4)
+  set_property(TEST seeds.worlds_coded seeds.worlds_coded_named PROPERTY LABELS
     check seeds simulation codec)
-  set_property(TEST seeds.simulate_coded seeds.simulate_coded_named PROPERTY TIMEOUT 900)
-  add_test(NAME seeds.simulate_store COMMAND tutti-simulate_store --seeds 10000)
-  add_test(NAME seeds.simulate_sums COMMAND tutti-simulate_store --sums --seeds 5000)
-  add_test(NAME seeds.simulate_keep
-    COMMAND tutti-simulate_store --keep --first 10000000 --seeds 5000)
-  set_property(TEST seeds.simulate_store seeds.simulate_sums seeds.simulate_keep PROPERTY LABELS
+  set_property(TEST seeds.worlds_coded seeds.worlds_coded_named PROPERTY TIMEOUT 900)
+  add_test(NAME seeds.worlds_store COMMAND tutti-worlds_store --seeds 10000)
+  add_test(NAME seeds.worlds_sums COMMAND tutti-worlds_store --sums --seeds 5000)
+  add_test(NAME seeds.worlds_keep
+    COMMAND tutti-worlds_store --keep --first 10000000 --seeds 5000)
+  set_property(TEST seeds.worlds_store seeds.worlds_sums seeds.worlds_keep PROPERTY LABELS
     check seeds store sync)
-  set_property(TEST seeds.simulate_store seeds.simulate_sums seeds.simulate_keep PROPERTY TIMEOUT
+  set_property(TEST seeds.worlds_store seeds.worlds_sums seeds.worlds_keep PROPERTY TIMEOUT
     900)
 endif()
 
 # The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.
-if(TARGET tutti-simulate)
+if(TARGET tutti-worlds)
   file(GLOB simulate_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/simulation/*.c)
   list(FILTER simulate_sources EXCLUDE REGEX "_test\\.c$")
   set(planted_sources ${TUTTI_SOURCES})
   list(FILTER planted_sources INCLUDE REGEX
     "/src/(base|kernel|codec|tune|schedule|aggregate|control|negotiate)/|/platform/(sim|local)")
-  add_executable(tutti-simulate-planted ${simulate_sources} ${planted_sources})
-  tutti_tests_build(tutti-simulate-planted)
-  target_compile_definitions(tutti-simulate-planted PRIVATE TUTTI_PLANTED_BUGS)
-  target_include_directories(tutti-simulate-planted PRIVATE ${PROJECT_SOURCE_DIR}
+  add_executable(tutti-worlds-planted ${simulate_sources} ${planted_sources})
+  tutti_tests_build(tutti-worlds-planted)
+  target_compile_definitions(tutti-worlds-planted PRIVATE TUTTI_PLANTED_BUGS)
+  target_include_directories(tutti-worlds-planted PRIVATE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(tutti-simulate-planted PRIVATE tutti_flags Threads::Threads
+  target_link_libraries(tutti-worlds-planted PRIVATE tutti_flags Threads::Threads
     PkgConfig::CMOCKA m)
 
   # Likewise the simulation of stores.
@@ -253,13 +253,13 @@ if(TARGET tutti-simulate)
   add_library(planted_store OBJECT EXCLUDE_FROM_ALL ${store_sources} ${planted_sync_sources}
     ${PROJECT_SOURCE_DIR}/tests/simulation/plant.c)
   target_link_libraries(planted_store PRIVATE tutti_flags PkgConfig::CMOCKA)
-  add_executable(tutti-simulate_store-planted ${store_main})
+  add_executable(tutti-worlds_store-planted ${store_main})
   add_executable(test-store-explore-planted ${PROJECT_SOURCE_DIR}/tests/store/explore_test.c)
-  foreach(target planted_store tutti-simulate_store-planted test-store-explore-planted)
+  foreach(target planted_store tutti-worlds_store-planted test-store-explore-planted)
     target_compile_definitions(${target} PRIVATE TUTTI_PLANTED_BUGS)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
   endforeach()
-  foreach(target tutti-simulate_store-planted test-store-explore-planted)
+  foreach(target tutti-worlds_store-planted test-store-explore-planted)
     tutti_tests_build(${target})
     target_link_libraries(${target} PRIVATE planted_store tutti_flags Threads::Threads
       PkgConfig::CMOCKA m)

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "model": {"schedule", "tune"},
     "control": {"schedule", "negotiate", "aggregate", "platform", "tune"},
     "sync": {"control", "negotiate", "schedule", "aggregate", "codec", "platform"},
-    "sim": BELOW_API - {"sim"},
+    "sim": (BELOW_API - {"sim"}) | {"model"},
     "api": BELOW_API,
     "cli": BELOW_API | {"api", "cli", "model"},
 }

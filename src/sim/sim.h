@@ -4,7 +4,7 @@
  *
  * The driver under the seam that runs whole machines in one process is platform/sim.h.
  *
- * Layer:   sim; may include every layer below api/. For cli, bench and tests: not in the library.
+ * Layer:   sim; may include model and all layers below api. For cli, bench and tests alone.
  * Threads: see each header.
  * Memory:  see each header.
  */

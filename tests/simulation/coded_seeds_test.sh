@@ -6,7 +6,7 @@
 # Labels: codec
 # Timeout: 300
 set -eu
-"$TEST_BIN/tutti-simulate" --salts 4 --first 10000000 --seeds 2000
-"$TEST_BIN/tutti-simulate" --salts 4 --named --first 10000000 --seeds 2000
-"$TEST_BIN/tutti-simulate" --salts 4 --first 11000000 --seeds 500
-"$TEST_BIN/tutti-simulate" --salts 4 --named --first 11000000 --seeds 500
+"$TEST_BIN/tutti-worlds" --salts 4 --first 10000000 --seeds 2000
+"$TEST_BIN/tutti-worlds" --salts 4 --named --first 10000000 --seeds 2000
+"$TEST_BIN/tutti-worlds" --salts 4 --first 11000000 --seeds 500
+"$TEST_BIN/tutti-worlds" --salts 4 --named --first 11000000 --seeds 500

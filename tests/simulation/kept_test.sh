@@ -3,7 +3,7 @@
 #
 # kept_test.sh - the seeds that failed once, also under AddressSanitizer.
 # Labels: asan
-# Needs: tutti-simulate
+# Needs: tutti-worlds
 # Timeout: 300
 set -eu
-"$TEST_BIN/tutti-simulate" --file "$TEST_SOURCE/tests/simulation/kept_seeds.txt"
+"$TEST_BIN/tutti-worlds" --file "$TEST_SOURCE/tests/simulation/kept_seeds.txt"

@@ -14,7 +14,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 pids=()
 for ((part = 0; part < parts; part++)); do
-    "$TEST_BIN/tutti-simulate" --named --salts 4 --first $((part * each)) \
+    "$TEST_BIN/tutti-worlds" --named --salts 4 --first $((part * each)) \
         --seeds "$each" >"$folder/$part" 2>&1 &
     pids+=($!)
 done

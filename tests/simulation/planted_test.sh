@@ -6,29 +6,29 @@
 # Labels: check
 # Timeout: 600
 set -u
-simulate="$TEST_BIN/tutti-simulate-planted"
+worlds="$TEST_BIN/tutti-worlds-planted"
 bugs=$(grep -oE 'X\([A-Z_]+\)' "$TEST_SOURCE/src/base/plant.h" | tr -d 'X()')
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 # Exit status 1 (a failed check) or 134 (a failed assertion): found; 2: there is no such bug.
 search() {
-    program=$simulate
+    program=$worlds
     case $1 in
     PUSH_* | PULL_* | CLOCK_* | LATE_PUSH_* | UNCOUNTED_*) # stores
-        program="$TEST_BIN/tutti-simulate_store-planted"
+        program="$TEST_BIN/tutti-worlds_store-planted"
         set -- "$1" "--seeds 4000"
         ;;
     BUSY_RANK_* | CHANGED_CLAIM_* | RELAY_* | HANDOVER_*) # named sums by servers
-        program="$TEST_BIN/tutti-simulate_store-planted"
+        program="$TEST_BIN/tutti-worlds_store-planted"
         set -- "$1" "--sums --seeds 600"
         ;;
     *_NOT_KEPT) # stores that move to other owners
-        program="$TEST_BIN/tutti-simulate_store-planted"
+        program="$TEST_BIN/tutti-worlds_store-planted"
         set -- "$1" "--keep --seeds 300"
         ;;
     READ_COPY_* | OPENED_WITHOUT_*) # likewise, and processes die
-        program="$TEST_BIN/tutti-simulate_store-planted"
+        program="$TEST_BIN/tutti-worlds_store-planted"
         set -- "$1" "--keep --first 10000000 --seeds 900"
         ;;
     OTHER_USER_TAKEN)
@@ -96,13 +96,13 @@ unit() {
 }
 
 # Otherwise a broken build would find them all.
-if ! "$simulate" --seeds 500 >/dev/null || ! "$simulate" --named --seeds 900 >/dev/null ||
-    ! "$simulate" --named --first 10000000 --seeds 300 >/dev/null ||
-    ! "$simulate" --named --first 11000000 --seeds 300 >/dev/null; then
+if ! "$worlds" --seeds 500 >/dev/null || ! "$worlds" --named --seeds 900 >/dev/null ||
+    ! "$worlds" --named --first 10000000 --seeds 300 >/dev/null ||
+    ! "$worlds" --named --first 11000000 --seeds 300 >/dev/null; then
     echo "seeds fail without a planted bug"
     exit 1
 fi
-export simulate folder
+export worlds folder
 export -f search accept unit
 # xargs exits with 123 if a search has failed.
 printf '%s\n' $bugs | xargs -P "$(nproc)" -I{} bash -c 'search {}'

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * simulate_store_main.c - run many seeds of workers, servers and a store; see store_run.h.
+ * worlds_store_main.c - run many seeds of workers, servers and a store; see store_run.h.
  *
- *   tutti-simulate_store [--sums | --keep] [--first S] [--seeds N] [--seed S] [--failures N]
+ *   tutti-worlds_store [--sums | --keep] [--first S] [--seeds N] [--seed S] [--failures N]
  *                        [--verbose] [--bug NAME]
  *
  * Exit status 1 and one line per failing seed if anything is wrong. */
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--failures") == 0) {
             failures_max = (uint32_t)strtoul(value, NULL, 10);
         } else if (strcmp(argv[i], "--bug") != 0 || !tt_plant_choose(value)) {
-            (void)fprintf(stderr, "simulate_store: cannot take %s %s\n", argv[i], value);
+            (void)fprintf(stderr, "worlds_store: cannot take %s %s\n", argv[i], value);
             return 2;
         }
         i++;

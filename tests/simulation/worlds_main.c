@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * simulate_main.c - run many seeds of the simulated world.
+ * worlds_main.c - run many seeds of the simulated world.
  *
- *   tutti-simulate --seeds N [--first S]    seeds S .. S + N - 1
- *   tutti-simulate --seed S [--verbose]     one of them, with all events
- *   tutti-simulate --file F                 the seeds listed in F, one a line
- *   tutti-simulate --named ...              seeds mean programs of named tensors
- *   tutti-simulate --salt K ...             the same programs and faults, but the network's delays
+ *   tutti-worlds --seeds N [--first S]    seeds S .. S + N - 1
+ *   tutti-worlds --seed S [--verbose]     one of them, with all events
+ *   tutti-worlds --file F                 the seeds listed in F, one a line
+ *   tutti-worlds --named ...              seeds mean programs of named tensors
+ *   tutti-worlds --salt K ...             the same programs and faults, but the network's delays
  *                                           and the ranks' orders are drawn anew; 0: the seed's own
- *   tutti-simulate --salts N ...            seed S with salt S % N
- *   tutti-simulate --kills                  small jobs, a kill at every event
- *   tutti-simulate --bug NAME ...           with a planted bug (tutti-simulate-planted only)
+ *   tutti-worlds --salts N ...            seed S with salt S % N
+ *   tutti-worlds --kills                  small jobs, a kill at every event
+ *   tutti-worlds --bug NAME ...           with a planted bug (tutti-worlds-planted only)
  *
  * A seed is written as it is printed and kept: 5022, n5094 (named), n5094/1 (with salt 1). Exit
  * status 1 and one line per failing seed if anything is wrong.
@@ -272,7 +272,7 @@ int main(int argc, char **argv)
     totals sum = {0};
     if (!parse(argc, argv, &parsed)) {
         (void)fprintf(stderr,
-                      "usage: tutti-simulate --seeds N [--first S] | --seed [n]S[/K] [--verbose] | "
+                      "usage: tutti-worlds --seeds N [--first S] | --seed [n]S[/K] [--verbose] | "
                       "--file F | --kills  [--named] [--salt K | --salts N] [--failures MAX] "
                       "[--bug NAME]\n");
         return 2;
