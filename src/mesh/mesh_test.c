@@ -195,23 +195,69 @@ static void test_a_late_rank_0_is_found(void **state)
     job_fini(members, 3);
 }
 
+enum { RANGE_PORTS = 60 };
+
+/* A port is bound at loopback: nobody else can listen there, and connections are refused at once
+ * unless it listens itself. Returns -1 where it is taken. */
+static int bind_port(uint16_t port)
+{
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+/* Below the ports that the kernel gives to sockets that want any: those of programs beside this one
+ * come and go. Returns the first port; every one of the range is bound. */
+static uint16_t bind_range(int fds_out[RANGE_PORTS])
+{
+    for (uint16_t first = 12000; first < 32000; first += RANGE_PORTS) {
+        uint32_t count = 0;
+        while (count < RANGE_PORTS &&
+               (fds_out[count] = bind_port((uint16_t)(first + count))) >= 0) {
+            count++;
+        }
+        if (count == RANGE_PORTS) {
+            return first;
+        }
+        while (count > 0) {
+            close(fds_out[--count]);
+        }
+    }
+    fail_msg("no %d ports in a row are free below 32000", RANGE_PORTS);
+    return 0;
+}
+
 /* Rank 0 listens at the last port of a range. A pause after each closed port would add up to more
  * than the time there is. */
 static void test_closed_ports_of_a_range_are_skipped_without_pauses(void **state)
 {
-    enum { PORTS = 60, TIMEOUT_MS = 8000 };
+    enum { TIMEOUT_MS = 8000 };
     (void)state;
     member members[2];
+    int fds[RANGE_PORTS];
     job_init(members, 2, AF_INET);
+    const uint16_t first = bind_range(fds);
+    close(members[0].config.listen_fd);
+    members[0].config.listen_fd = fds[RANGE_PORTS - 1];
+    assert_int_equal(listen(members[0].config.listen_fd, 512), 0);
     for (uint32_t rank = 0; rank < 2; rank++) {
         tt_launch_rendezvous *meet = &members[rank].identity.rendezvous;
-        meet->port_first = (uint16_t)(meet->port_first - (PORTS - 1));
-        meet->port_count = PORTS;
+        meet->port_first = first;
+        meet->port_count = RANGE_PORTS;
         members[rank].config.timeout_ms = TIMEOUT_MS;
     }
     job_run(members, 2);
     check_job(members, 2);
     job_fini(members, 2);
+    for (uint32_t i = 0; i + 1 < RANGE_PORTS; i++) {
+        close(fds[i]);
+    }
 }
 
 /* Drops more connections than it may end in order, as a rank 0 whose places are taken. */
