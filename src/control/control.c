@@ -56,6 +56,11 @@ void tt_control_due(tt_control *control, uint64_t due_ns)
     }
 }
 
+void tt_control_alarm(tt_control *control, uint64_t at_ns)
+{
+    tt_control_due(control, at_ns);
+}
+
 /* ---- upcalls ---- */
 
 /* The op of a frame. If this rank holds it, it begins: the sender waits for it. */

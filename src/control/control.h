@@ -206,6 +206,8 @@ void tt_control_destroy(tt_control *control);
 
 /* The upcalls for the driver. */
 tt_machine tt_control_machine(tt_control *control);
+/* Have the timer fire at `at_ns` or before, for a machine that wraps this one. */
+void tt_control_alarm(tt_control *control, uint64_t at_ns);
 
 /* Choose algorithms by this table from the next call on; borrowed, NULL: by the built-in sizes. All
  * ranks must do so between the same two calls, with the same table: it goes into the descriptors,

@@ -727,6 +727,10 @@ void *tt_owner_frame(tt_sync *sync, uint32_t worker, const tt_head *head, const 
         close_frame(sync, worker, head);
         return NULL;
     }
+    if (head->kind == TT_SYNC_STALLED) {
+        tt_stall_frame(sync, worker, head);
+        return NULL;
+    }
     if (store == NULL || !store->workers[worker].has_opened || is_failed(store)) {
         return NULL; /* a failed store has sent FAILED to all workers */
     }

@@ -211,6 +211,8 @@ void tt_worker_use(tt_sync *sync, tt_worker_store *store, tt_sync_request *reque
 void tt_worker_enqueue(tt_sync *sync, tt_worker_key *key, tt_sync_request *request)
 {
     sync->pending++;
+    request->since_ns = tt_now(sync->platform);
+    tt_stall_watch(sync);
     tt_worker_queue_push(&key->queue, request);
     if (tt_worker_is_push(request)) {
         key->store->unsent++;
@@ -295,6 +297,8 @@ void tt_sync_submit(tt_sync *sync, tt_sync_request *request)
                                  : NULL;
     TT_ASSERT(!request->is_rows || tt_worker_is_push(request) || request->verb == TT_STORE_PULL);
     sync->pending++;
+    request->since_ns = tt_now(sync->platform);
+    tt_stall_watch(sync);
     request->open = request->lent = 0;
     request->is_first = request->is_uncounted = request->has_waited = false;
     request->lost = TT_OK;

@@ -603,6 +603,9 @@ void *tt_worker_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const v
     case TT_SYNC_FAILED:
         failed_frame(sync, store, head, payload);
         return NULL;
+    case TT_SYNC_MISSING:
+        tt_stall_reply(sync, peer, head, payload);
+        return NULL;
     default:
         return NULL;
     }

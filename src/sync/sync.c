@@ -333,8 +333,9 @@ static void on_landed(void *machine, uint64_t token, tt_status status)
 
 static void on_timer(void *machine)
 {
-    const tt_sync *sync = machine;
+    tt_sync *sync = machine;
     sync->inner.ops->timer(sync->inner.self);
+    tt_stall_timer(sync);
 }
 
 static void report_peer(const tt_sync *sync, uint32_t peer, tt_peer_event event, const char *why)
@@ -371,6 +372,7 @@ static void take_out(tt_sync *sync, uint32_t peer, const char *why)
     } else if (why != NULL) {
         tell_gone(sync, peer);
     }
+    tt_stall_peer_out(sync, peer);
     tt_relay_peer_out(sync, peer);
     tt_worker_peer_out(sync, peer, why);
     sync->arriving[peer] = (tt_arriving){.part = NULL};

@@ -66,6 +66,10 @@ typedef struct tt_sync_listener {
     /* A server is gone: `request` of tt_sync_sum or tt_sync_join is for control to run. NULL where
      * there are no named sums. */
     void (*submit)(void *owner, tt_request *request);
+    /* The driver's one timer is the wrapped machine's: have it fire at `at_ns` or before. NULL:
+     * calls that wait long are not reported. */
+    void (*alarm)(void *owner, uint64_t at_ns);
+    uint64_t stall_ns; /* a call this old is reported, repeatedly */
 } tt_sync_listener;
 
 /* `inner` gets what is not this machine's. All arguments are copied. */
@@ -174,7 +178,7 @@ typedef struct tt_sync_request {
     bool is_first;                /* ADD: it sends first values now */
     bool is_now;                  /* SET: owners choose the clock */
     bool has_waited;              /* PULL, CLOCK: others were waited for */
-    uint64_t since_ns;            /* it was sent */
+    uint64_t since_ns;            /* it was submitted or, later, sent */
     tt_status lost;               /* negative: a part of it is lost; `error` says why */
 } tt_sync_request;
 

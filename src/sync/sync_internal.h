@@ -11,6 +11,7 @@
 
 #include "base/heap.h"
 #include "sync/split.h"
+#include "sync/stall/stall.h"
 #include "sync/store_owner.h"
 #include "sync/store_worker.h"
 #include "sync/sum/sum_worker.h"
@@ -87,6 +88,7 @@ struct tt_sync {
     tt_sync_note *notes;
     uint64_t note_count;
     bool has_overrun; /* a frame was dropped for lack of room on its link */
+    tt_stalls stalls;
     tt_update_list own_updates;
 };
 

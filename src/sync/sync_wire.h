@@ -39,6 +39,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_OPTIONS, /* of the update; replied to by OPTIONED */
     TT_SYNC_ROWS,    /* payload: numbers (u64) of rows of a table, all of one part. Argument: as of
                         the PUSH that has their values, or, with FLAG_PULL, of a PULL */
+    TT_SYNC_STALLED, /* also to a relay: what does a call wait for? round: tt_stall_what; op and
+                        lane: where it is about a tensor or part; replied to by MISSING */
 
     /* likewise, of named sums (sum/sum_worker.c) */
     TT_SYNC_OBJECT = TT_SYNC_KIND_FIRST + 24, /* the worker cannot take part in the sum after
@@ -68,6 +70,7 @@ typedef enum tt_sync_kind {
     TT_SYNC_ADOPTED, /* argument: how many pushes of the part some worker has had answered: they are
                         not summed again */
     TT_SYNC_OPTIONED, /* payload: tt_sync_kept_options; nothing if there was no memory for it */
+    TT_SYNC_MISSING,  /* payload: in words, who is waited for; nothing: nobody */
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */

@@ -87,10 +87,11 @@ static uint64_t take(live_world *world, size_t count)
 
 /* ---- the driver ---- */
 
-static uint64_t driver_zero(tt_platform *platform)
+/* Time stands: a call is long at once. */
+static uint64_t driver_one(tt_platform *platform)
 {
     (void)platform;
-    return 0;
+    return 1;
 }
 
 static void *driver_allocate(tt_platform *platform, tt_memory_kind kind, size_t bytes)
@@ -156,8 +157,8 @@ static void driver_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes
 }
 
 static const tt_platform_ops driver = {
-    .now = driver_zero,
-    .random = driver_zero,
+    .now = driver_one,
+    .random = driver_one,
     .allocate = driver_allocate,
     .release = driver_release,
     .timer = driver_timer,
@@ -186,11 +187,22 @@ static void *no_frame(void *machine, uint32_t peer, const tt_head *head, const v
     return NULL;
 }
 
-static const tt_machine_ops nothing = {.frame = no_frame, .peer = no_peer, .step = no_step};
+static void no_timer(void *machine)
+{
+    (void)machine;
+}
+
+static const tt_machine_ops nothing = {
+    .frame = no_frame, .peer = no_peer, .step = no_step, .timer = no_timer};
 
 static void drop_report(void *owner, int level, const char *text)
 {
     (void)owner, (void)level, (void)text;
+}
+
+static void no_alarm(void *owner, uint64_t at_ns)
+{
+    (void)owner, (void)at_ns;
 }
 
 /* ---- calls ---- */
@@ -436,6 +448,15 @@ static void lose(live_world *world, uint32_t gone, bool is_dead)
     step_all(world);
 }
 
+/* Calls that wait are asked about. */
+static void fire_timer(const live_rank *own)
+{
+    const tt_machine machine = tt_sync_machine(own->sync);
+    if (!own->is_gone) {
+        machine.ops->timer(machine.self);
+    }
+}
+
 /* ---- one input ---- */
 
 static void world_make(live_world *world)
@@ -444,7 +465,7 @@ static void world_make(live_world *world)
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         live_rank *own = &world->ranks[rank];
         const tt_sync_listener listener = {
-            .owner = own, .report = drop_report, .submit = submit_inner};
+            .owner = own, .report = drop_report, .submit = submit_inner, .alarm = no_alarm};
         const tt_roles roles = {
             .rank = rank, .workers = WORKERS, .servers = RANKS - WORKERS, .epoch = EPOCH};
         *own = (live_rank){.platform.ops = &driver, .world = world, .rank = rank};
@@ -496,6 +517,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             pass(world, take(world, 1), 0);
         } else if ((event & 127) < 90) {
             pass(world, take(world, 1), take(world, 1));
+        } else if ((event & 127) == 90) {
+            fire_timer(&world->ranks[rank]);
         } else if ((event & 127) >= 118 && (event & 127) < 124) {
             sum_event(world, rank);
         } else if ((event & 127) == 124) {

@@ -44,8 +44,9 @@ static void tell_words(const void *source, uint32_t bytes)
 
 static void tell(const small_frame *frame)
 {
-    const bool is_text =
-        (int64_t)frame->head.argument < 0 && frame->head.kind != TT_SYNC_OBJECT; /* of this test */
+    const bool is_text = frame->head.kind == TT_SYNC_MISSING ||
+                         ((int64_t)frame->head.argument < 0 &&
+                          frame->head.kind != TT_SYNC_OBJECT); /* of this test */
     uint32_t bytes = is_text ? 0 : frame->head.payload_bytes;
     small_frame told = *frame;
     if (is_told[frame->head.kind]) {
@@ -269,6 +270,35 @@ static void test_a_failure_as_bytes(void **state)
     expect("0>2 40 0 0 0 0 0 0 0 8 7 0 0 | 6b6c7562 64646120\n"
            "2>0 66 0 0 0 0 0 0 0 0 7 fffffffb ffffffff\n"
            "2>0 60 0 0 0 0 0 0 0 0 7 fffffffb ffffffff\n");
+    small_destroy(world);
+}
+
+static void no_alarm(void *owner, uint64_t at_ns)
+{
+    (void)owner, (void)at_ns;
+}
+
+/* Worker 0 opens a store alone, and asks at once whom it waits for. */
+static void test_frames_of_a_call_that_waits(void **state)
+{
+    (void)state;
+    small_world *world = small_create(WORKERS, WORKERS);
+    int ends = 0;
+    tt_sync_request request = {.verb = TT_STORE_OPEN,
+                               .policy = "async",
+                               .update = "add",
+                               .owner = &ends,
+                               .finished = finished};
+    world->machines[0]->sync->listener.alarm = no_alarm;
+    tt_sync_submit(world->machines[0]->sync, &request);
+    play(world);
+    begin_story();
+    const tt_machine machine = tt_sync_machine(world->machines[0]->sync);
+    machine.ops->timer(machine.self);
+    play(world);
+    assert_non_null(strstr(world->report.bytes, "worker 1 (rank 1) has not opened the store"));
+    expect("0>2 4e 0 0 0 0 0 1 0 0 7 0 0\n"
+           "2>0 6b 0 0 0 0 0 1 0 0 7 0 0\n");
     small_destroy(world);
 }
 
@@ -518,6 +548,7 @@ int main(void)
         cmocka_unit_test(test_frames_of_a_part_that_moves),
         cmocka_unit_test(test_frames_of_a_table),
         cmocka_unit_test(test_a_failure_as_bytes),
+        cmocka_unit_test(test_frames_of_a_call_that_waits),
         cmocka_unit_test(test_frames_of_a_store_that_is_kept),
         cmocka_unit_test(test_frames_of_a_named_sum_and_an_objection),
         cmocka_unit_test(test_frames_of_a_join),

@@ -13,6 +13,9 @@
 #include "base/base.h"
 #include "kernel/hash64.h"
 
+/* Workers ask whom they wait for, so often: a scene that hangs must come to an end. */
+enum { STALL_NS = 3 * 1000 * 1000, ALARMS_MAX = 40 };
+
 typedef enum phase {
     PHASE_OPEN,
     PHASE_ADD,
@@ -50,6 +53,7 @@ struct worker {
     uint32_t iteration; /* completed */
     uint32_t clocked;   /* submitted as completed */
     uint32_t open;      /* requests */
+    uint32_t alarms;    /* that were set */
     bool is_broken;     /* a request has failed: it stops */
     bool has_set[SETS_MAX];
     phase after_set;
@@ -586,6 +590,17 @@ static void drop_report(void *owner, int level, const char *text)
     (void)owner, (void)level, (void)text;
 }
 
+/* The machine that is wrapped wants no timer. */
+static void set_alarm(void *owner, uint64_t at_ns)
+{
+    worker *own = owner;
+    tt_platform *platform = tt_sim_platform(own->all->sim, own->rank);
+    if (own->alarms < ALARMS_MAX) {
+        own->alarms++;
+        platform->ops->timer(platform, at_ns);
+    }
+}
+
 /* ---- a play ---- */
 
 static void process_make(play *all, uint32_t rank)
@@ -594,7 +609,8 @@ static void process_make(play *all, uint32_t rank)
     worker *own = &all->workers[rank];
     const tt_roles roles = {
         .rank = rank, .workers = drawn->workers, .servers = drawn->servers, .epoch = SCENE_EPOCH};
-    const tt_sync_listener listener = {.report = drop_report};
+    const tt_sync_listener listener = {
+        .owner = own, .report = drop_report, .alarm = set_alarm, .stall_ns = STALL_NS};
     *own = (worker){.all = all, .rank = rank};
     const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,
                                             store_no_collectives(), &listener, &own->sync);

@@ -75,12 +75,20 @@ static void submit(void *owner, tt_request *request)
     tt_control_submit(context->control, request);
 }
 
+static void alarm_at(void *owner, uint64_t at_ns)
+{
+    const tutti_context *context = owner;
+    tt_control_alarm(context->control, at_ns);
+}
+
 static tt_status make_sync(tutti_context *context, const tt_roles *roles)
 {
     const tt_sync_listener listener = {.owner = context,
                                        .report = report,
                                        .deserted = context->is_server ? deserted : NULL,
-                                       .submit = submit};
+                                       .submit = submit,
+                                       .alarm = context->settings.stall_ns > 0 ? alarm_at : NULL,
+                                       .stall_ns = context->settings.stall_ns};
     TT_TRY(tt_sync_create(tt_real_platform(context->real), roles,
                           tt_control_machine(context->control), &listener, &context->sync));
     tt_sync_use_updates(context->sync, &context->own_updates);
