@@ -47,7 +47,8 @@ double tt_compute_next_us(const tt_compute *compute)
     if (compute->is_waiting) {
         return INFINITY;
     }
-    return compute->clock_us + (compute->point_us - compute->place_us);
+    const double scale = compute->scales != NULL ? compute->scales[compute->step] : 1;
+    return compute->clock_us + (compute->point_us - compute->place_us) * scale;
 }
 
 /* The stream stands at its point. */

@@ -16,13 +16,14 @@
 
 typedef struct tt_compute {
     const tt_workload *workload;
+    const double *scales; /* [steps] how many times as long each step computes; NULL: once */
     uint32_t *uses;
     uint32_t *readies;
     uint64_t *arrived; /* by tensor: how often it has arrived */
     size_t use_next;
     size_t ready_next;
     uint64_t step;
-    double place_us; /* in the step, of the last point that was reached */
+    double place_us; /* in the step as the workload has it, of the last point that was reached */
     double clock_us; /* when that was */
     double point_us; /* in the step, of the next point; or of the gate where it waits */
     bool is_waiting; /* at a gate */

@@ -13,11 +13,7 @@
 #include "base/base.h"
 #include "model/compute.h"
 
-enum {
-    STEPS = 12,       /* run */
-    STEPS_SETTLE = 4, /* left out of the average */
-    CHUNKS_MAX = 1 << 20,
-};
+enum { CHUNKS_MAX = 1 << 20 };
 
 typedef struct flight_state {
     double ack_us;
@@ -37,7 +33,14 @@ typedef struct line_state {
 /* Conditions that a transfer still waits for in this step. */
 typedef struct pending_state {
     uint32_t missing_count; /* members not yet emitted, and conditions */
+    double agreed_us;       /* when its delay is over; INFINITY: it is not delayed now */
 } pending_state;
+
+/* At the end of a step. */
+typedef struct mark_state {
+    double end_us;
+    double busy_us[TT_LANE_COUNT];
+} mark_state;
 
 typedef struct model_state {
     const tt_timetable *plan;
@@ -46,12 +49,11 @@ typedef struct model_state {
     tt_compute compute;
     line_state lines[TT_LANE_COUNT];
     pending_state *pendings;
-    uint32_t *exchange_of; /* by tensor: its first transfer */
+    uint32_t *exchange_of;  /* by tensor: its first transfer */
+    uint32_t delayed_count; /* transfers whose delay is not over */
     double now_us;
-    double step_end_us[STEPS + 1];
-    double busy_end_us[STEPS + 1][TT_LANE_COUNT];
-    uint64_t chunks_at[STEPS + 1];
-    uint64_t chunks_started;
+    uint32_t step_count;
+    mark_state *marks;         /* [step_count + 1] */
     uint32_t unfinished_count; /* transfers in flight, for the barrier */
 } model_state;
 
@@ -119,7 +121,6 @@ static void on_start(void *user, const tt_task_chunk *chunk)
     TT_ASSERT(line->tail - line->head < line->capacity);
     line->ring[line->tail++ % line->capacity] = (flight_state){
         .ack_us = line->free_us + latency_us, .task = chunk->task, .index = chunk->index};
-    model->chunks_started++;
     span_tell(model, (tt_interval){.kind = (tt_span_kind)(TT_SPAN_PUSH + (int)lane),
                                    .step = (uint32_t)chunk->round,
                                    .transfer = chunk->task,
@@ -178,6 +179,12 @@ static uint32_t conditions_of(const tt_transfer *transfer)
     return transfer->member_count + (transfer->waits_for_forward ? 1 : 0);
 }
 
+static void transfer_ready(model_state *model, uint32_t index)
+{
+    const tt_status status = tt_scheduler_ready(model->scheduler, index);
+    TT_ASSERT(status == TT_OK);
+}
+
 /* One condition of the transfer is met. */
 static void transfer_settle(model_state *model, uint32_t index)
 {
@@ -185,11 +192,38 @@ static void transfer_settle(model_state *model, uint32_t index)
     pending_state *pending = &model->pendings[index];
     TT_ASSERT(pending->missing_count > 0);
     pending->missing_count--;
-    if (pending->missing_count == 0) {
-        pending->missing_count = conditions_of(transfer);
-        const tt_status status = tt_scheduler_ready(model->scheduler, index);
-        TT_ASSERT(status == TT_OK);
+    if (pending->missing_count > 0) {
+        return;
     }
+    pending->missing_count = conditions_of(transfer);
+    if (transfer->delay_us <= 0) {
+        transfer_ready(model, index);
+        return;
+    }
+    TT_ASSERT(isinf(pending->agreed_us));
+    pending->agreed_us = model->now_us + transfer->delay_us;
+    model->delayed_count++;
+}
+
+/* The delayed transfer that is agreed on first; the number of transfers: there is none. */
+static uint32_t delayed_first(const model_state *model, double *agreed_us_out)
+{
+    uint32_t first = model->plan->transfer_count;
+    *agreed_us_out = INFINITY;
+    for (uint32_t i = 0; model->delayed_count > 0 && i < model->plan->transfer_count; i++) {
+        if (model->pendings[i].agreed_us < *agreed_us_out) {
+            *agreed_us_out = model->pendings[i].agreed_us;
+            first = i;
+        }
+    }
+    return first;
+}
+
+static void transfer_agreed(model_state *model, uint32_t index)
+{
+    model->pendings[index].agreed_us = INFINITY;
+    model->delayed_count--;
+    transfer_ready(model, index);
 }
 
 static void backward_ended(model_state *model)
@@ -219,7 +253,7 @@ static tt_status tasks_declare(model_state *model)
         tt_task_id id;
         TT_TRY(tt_scheduler_declare(model->scheduler, &task, &id));
         TT_ASSERT(id == i);
-        model->pendings[i].missing_count = conditions_of(transfer);
+        model->pendings[i] = (pending_state){conditions_of(transfer), INFINITY};
         for (uint32_t k = 0; k < transfer->member_count && transfer->after == TT_TASK_NONE; k++) {
             model->exchange_of[model->plan->members[transfer->member_first + k]] = i;
         }
@@ -254,8 +288,10 @@ static tt_status model_build(model_state *model, tt_scratch *scratch, tt_text *w
     }
     model->pendings = tt_scratch_take(scratch, plan->transfer_count, sizeof(pending_state));
     model->exchange_of = tt_scratch_take(scratch, plan->workload->tensor_count, sizeof(uint32_t));
+    model->marks = tt_scratch_take(scratch, model->step_count + 1, sizeof(mark_state));
     TT_TRY(tt_scratch_status(scratch));
     TT_TRY(tt_compute_init(&model->compute, plan->workload, scratch));
+    model->compute.scales = model->config->scales;
     const tt_scheduler_config config = {
         .queue = plan->queue,
         .task_max = plan->transfer_count,
@@ -292,11 +328,14 @@ static int line_first(const model_state *model, double *ack_us_out)
 static void step_ended(model_state *model)
 {
     const uint64_t step = model->compute.step;
-    TT_ASSERT(step <= STEPS);
-    model->step_end_us[step] = model->now_us;
-    model->chunks_at[step] = model->chunks_started;
+    TT_ASSERT(step > 0 && step <= model->step_count);
+    mark_state *mark = &model->marks[step];
+    mark->end_us = model->now_us;
     for (int i = 0; i < TT_LANE_COUNT; i++) {
-        model->busy_end_us[step][i] = model->lines[i].busy_us;
+        mark->busy_us[i] = model->lines[i].busy_us;
+    }
+    if (model->config->step_us_out != NULL) {
+        model->config->step_us_out[step - 1] = mark->end_us - mark[-1].end_us;
     }
     backward_ended(model);
 }
@@ -323,12 +362,16 @@ static void compute_event(model_state *model)
 
 static void model_run(model_state *model)
 {
-    while (model->compute.step < STEPS) {
-        double ack_us;
+    while (model->compute.step < model->step_count) {
+        double ack_us, agreed_us;
         const int lane = line_first(model, &ack_us);
+        const uint32_t agreed = delayed_first(model, &agreed_us);
         const double compute_us = tt_compute_next_us(&model->compute);
-        TT_ASSERT(isfinite(fmin(ack_us, compute_us)));
-        if (ack_us < compute_us) {
+        TT_ASSERT(isfinite(fmin(fmin(ack_us, agreed_us), compute_us)));
+        if (agreed_us < fmin(ack_us, compute_us)) {
+            model->now_us = agreed_us;
+            transfer_agreed(model, agreed);
+        } else if (ack_us < compute_us) {
             line_state *line = &model->lines[lane];
             const flight_state over = line->ring[line->head++ % line->capacity];
             model->now_us = over.ack_us;
@@ -344,17 +387,22 @@ static void model_run(model_state *model)
 
 static void model_measure(const model_state *model, tt_evaluation *evaluation)
 {
-    const double steps = STEPS - STEPS_SETTLE;
-    const double step_us = (model->step_end_us[STEPS] - model->step_end_us[STEPS_SETTLE]) / steps;
-    const double compute_us = tt_workload_compute_us(model->plan->workload);
+    const mark_state *last = &model->marks[model->step_count];
+    const mark_state *first = &model->marks[TT_EVALUATE_SETTLE];
+    const double steps = (double)model->step_count - TT_EVALUATE_SETTLE;
+    const double step_us = (last->end_us - first->end_us) / steps;
+    double compute_us = 0;
+    for (uint32_t i = TT_EVALUATE_SETTLE; i < model->step_count; i++) {
+        const double scale = model->config->scales != NULL ? model->config->scales[i] : 1;
+        compute_us += scale * tt_workload_compute_us(model->plan->workload) / steps;
+    }
     double busy_us = 0, serial_us = compute_us;
     for (int i = 0; i < TT_LANE_COUNT; i++) {
-        const double lane_us =
-            (model->busy_end_us[STEPS][i] - model->busy_end_us[STEPS_SETTLE][i]) / steps;
+        const double lane_us = (last->busy_us[i] - first->busy_us[i]) / steps;
         busy_us = fmax(busy_us, lane_us);
         serial_us += lane_us;
     }
-    *evaluation = (tt_evaluation){.stall_us = model->compute.stall_us / STEPS};
+    *evaluation = (tt_evaluation){.stall_us = model->compute.stall_us / model->step_count};
     evaluation->chunk_count = chunks_needed(model->plan);
     tt_overlap(busy_us, compute_us, step_us, evaluation);
     evaluation->efficiency = tt_overlap_efficiency(serial_us, fmax(busy_us, compute_us), step_us);
@@ -366,7 +414,9 @@ tt_status tt_evaluate(const tt_timetable *plan, const tt_evaluate_config *config
     TT_ASSERT(tt_plan_is_sound(plan));
     tt_scratch scratch;
     tt_scratch_init(&scratch, config->allocator);
-    model_state model = {.plan = plan, .config = config};
+    const uint32_t step_count = config->step_count > 0 ? config->step_count : TT_EVALUATE_STEPS;
+    TT_ASSERT(step_count > TT_EVALUATE_SETTLE);
+    model_state model = {.plan = plan, .config = config, .step_count = step_count};
     const tt_status status = model_build(&model, &scratch, why);
     if (status == TT_OK) {
         model_run(&model);

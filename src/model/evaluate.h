@@ -59,12 +59,18 @@ typedef struct tt_evaluation {
                         * waits, 0 where all is serial; with one wire it is alpha */
 } tt_evaluation;
 
-/* `on_span` may be NULL. */
+enum { TT_EVALUATE_STEPS = 12, TT_EVALUATE_SETTLE = 4 };
+
 typedef struct tt_evaluate_config {
     tt_wire wire;
-    tt_span_fn *on_span;
+    tt_span_fn *on_span; /* may be NULL */
     void *user;
     const tt_allocator *allocator;
+    uint32_t step_count;  /* more than TT_EVALUATE_SETTLE, which the averages leave out; 0: the
+                           * number above */
+    const double *scales; /* [step_count] how many times as long each step computes as the workload
+                           * says; NULL: once */
+    double *step_us_out;  /* [step_count] how long each step took; may be NULL */
 } tt_evaluate_config;
 
 /* The plan must be sound. TT_ERR_NO_RESOURCE where it makes more than a million chunks. */

@@ -108,6 +108,55 @@ static void test_priority_and_crossing_gain_only_together(void **state)
     assert_true(base_us / both_us <= 4.0 / 3.0 + 1e-9); /* 1 + forward / compute */
 }
 
+/* Forward and backward 6 units each, all gradients together 12 units of network behind them. */
+static void test_what_is_not_agreed_yet_is_not_sent(void **state)
+{
+    (void)state;
+    tt_text why = {0};
+    tt_timetable plan;
+    const tt_policy_input input = input_of(&golden, TT_FORM_ALLREDUCE, unit_wire);
+    assert_int_equal(
+        TT_OK, tt_policy_run(&tt_policy_buckets_25, &input, &tt_allocator_default, &why, &plan));
+    assert_int_equal(plan.transfer_count, 1);
+    plan.keeps_barrier = true;
+    const tt_evaluate_config config = {.wire = unit_wire, .allocator = &tt_allocator_default};
+    tt_evaluation evaluation;
+    for (int delay = 0; delay < 3; delay++) {
+        plan.transfers[0].delay_us = 2.5 * delay;
+        assert_int_equal(TT_OK, tt_evaluate(&plan, &config, &why, &evaluation));
+        assert_near(24 + 2.5 * delay, evaluation.step_us);
+    }
+    tt_plan_fini(&plan);
+}
+
+static void test_steps_compute_as_long_as_their_scales_say(void **state)
+{
+    (void)state;
+    enum { STEPS = 7 };
+    static const double scales[STEPS] = {1, 2, 1, 1, 3, 1, 2};
+    tt_text why = {0};
+    tt_timetable plan;
+    double steps_us[STEPS];
+    const tt_policy_input input = input_of(&golden, TT_FORM_ALLREDUCE, unit_wire);
+    assert_int_equal(
+        TT_OK, tt_policy_run(&tt_policy_buckets_25, &input, &tt_allocator_default, &why, &plan));
+    plan.keeps_barrier = true;
+    const tt_evaluate_config config = {.wire = unit_wire,
+                                       .allocator = &tt_allocator_default,
+                                       .step_count = STEPS,
+                                       .scales = scales,
+                                       .step_us_out = steps_us};
+    tt_evaluation evaluation;
+    assert_int_equal(TT_OK, tt_evaluate(&plan, &config, &why, &evaluation));
+    for (int i = 0; i < STEPS; i++) {
+        /* the network of a step lies in the next one: nothing is sent before the first */
+        assert_near(12 * scales[i] + (i > 0 ? 12 : 0), steps_us[i]);
+    }
+    assert_near((48.0 + 24 + 36) / 3, evaluation.step_us); /* of the last three */
+    assert_near(24, evaluation.compute_us);
+    tt_plan_fini(&plan);
+}
+
 static void test_overlap_figures_follow_their_definitions(void **state)
 {
     (void)state;
@@ -283,6 +332,8 @@ int main(void)
         cmocka_unit_test(test_the_golden_example_with_a_server_takes_26_and_18_units),
         cmocka_unit_test(test_the_golden_example_with_all_reduce_takes_20_and_17_units),
         cmocka_unit_test(test_priority_and_crossing_gain_only_together),
+        cmocka_unit_test(test_what_is_not_agreed_yet_is_not_sent),
+        cmocka_unit_test(test_steps_compute_as_long_as_their_scales_say),
         cmocka_unit_test(test_overlap_figures_follow_their_definitions),
         cmocka_unit_test(test_the_efficiency_is_that_of_the_evaluated_step),
         cmocka_unit_test(test_no_policy_beats_the_bounds_or_the_fluid_ideal),

@@ -32,6 +32,7 @@ typedef struct tt_transfer {
     tt_plan_scheme scheme;
     uint32_t priority;
     bool waits_for_forward; /* not before backward has ended */
+    double delay_us;        /* from then on: until all ranks have agreed on it */
     uint32_t after;         /* TT_TASK_NONE, or the transfer it follows */
     uint64_t bytes;
     uint64_t chunk_bytes;  /* 0: the plan's */
