@@ -14,5 +14,6 @@
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
 #include "sim/moves.h"
+#include "sim/rank_noise.h"
 
 #endif
