@@ -15,5 +15,7 @@
 #include "sim/fabric.h"
 #include "sim/moves.h"
 #include "sim/rank_noise.h"
+#include "sim/strategy/launch_times.h"
+#include "sim/trainer.h"
 
 #endif
