@@ -87,8 +87,8 @@ typedef struct tt_cluster {
     double hiccups_per_million; /* of steps of a rank */
     double hiccup_ms;
     double request_us;
-    int generation; /* tt_cluster_generation */
-    uint32_t gpu_channels;
+    int generation;        /* tt_cluster_generation */
+    uint32_t gpu_channels; /* 0: without limits of channels */
     double gpu_local_gbs;
     double gpu_network_gbs;
     double samples_per_s; /* of a host; 0: no limit */
@@ -165,5 +165,9 @@ tt_status tt_cluster_place(const tt_cluster *cluster, uint32_t rank_count, tt_te
 /* What the cluster needs: tree, if it has several leaves; else memory, if ranks share its
  * bandwidth; else ports. Where both hold, the limit of the memory is left out. */
 const tt_fabric_ops *tt_cluster_model(const tt_cluster *cluster);
+
+/* Clusters that are known by name: the index-th, NULL at the end; the one of that name, or NULL. */
+const tt_cluster *tt_cluster_preset_at(size_t index);
+const tt_cluster *tt_cluster_preset_find(const char *name);
 
 #endif

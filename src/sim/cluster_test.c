@@ -281,6 +281,78 @@ static void test_an_accepted_cluster_is_an_accepted_fabric(void **state)
     }
 }
 
+/* ---- presets ---- */
+
+static void test_every_preset_is_sound_and_makes_a_fabric(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"summit",        "ethernet-10g", "ethernet-25g",
+                                        "ethernet-100g", "dgx1-v100",    "dgx2",
+                                        "dgx-a100",      "laptop"};
+    const tt_cluster *cluster;
+    size_t count = 0;
+    for (; (cluster = tt_cluster_preset_at(count)) != NULL; count++) {
+        tt_text why = {.length = 0};
+        tt_fabric_config config;
+        tt_fabric *fabric = NULL;
+        assert_string_equal(cluster->name, names[count]);
+        assert_ptr_equal(cluster, tt_cluster_preset_find(cluster->name));
+        assert_true(strlen(cluster->summary) > 0);
+        const uint32_t ranks = cluster->host_count == 1 ? cluster->ranks_per_host : 64;
+        if (tt_cluster_place(cluster, ranks, &why, &config) != TT_OK) {
+            fail_msg("%s: %s", cluster->name, why.bytes);
+        }
+        const tt_fabric_ops *ops = tt_cluster_model(cluster);
+        assert_int_equal(tt_fabric_create(ops, &config, &tt_allocator_default, &why, &fabric),
+                         TT_OK);
+        ops->destroy(fabric);
+    }
+    assert_int_equal(count, TT_ARRAY_COUNT(names));
+    assert_null(tt_cluster_preset_find("summit2"));
+}
+
+/* A group whose fields are not all 0 or at their fallbacks. */
+static bool is_told(const tt_cluster *cluster, tt_cluster_group group)
+{
+    const tt_cluster_field *field;
+    for (size_t i = 0; (field = tt_cluster_field_at(i)) != NULL; i++) {
+        const double value = tt_cluster_field_get(cluster, field);
+        if (field->group == group && value != 0 && value != field->fallback) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_every_group_of_a_preset_has_a_source(void **state)
+{
+    (void)state;
+    const tt_cluster *cluster;
+    for (size_t i = 0; (cluster = tt_cluster_preset_at(i)) != NULL; i++) {
+        for (int group = 0; group < TT_CLUSTER_GROUPS; group++) {
+            if (is_told(cluster, (tt_cluster_group)group)) {
+                assert_int_not_equal(cluster->sources[group], TT_CLUSTER_UNSTATED);
+            }
+        }
+    }
+}
+
+/* Publicly known: hosts, ranks and what their cards carry. */
+static void test_presets_have_the_published_sizes(void **state)
+{
+    (void)state;
+    const tt_cluster *summit = tt_cluster_preset_find("summit");
+    tt_text why = {.length = 0};
+    tt_fabric_config config;
+    assert_int_equal(summit->host_count * summit->ranks_per_host, 27648);
+    assert_int_equal(tt_cluster_place(summit, 27648, &why, &config), TT_OK);
+    assert_int_equal(tt_cluster_place(summit, 27649, &why, &config), TT_ERR_BAD_CONFIG);
+    assert_true(tt_cluster_preset_find("dgx2")->ranks_per_host == 16);
+    /* A hop between hosts, and one in shared memory. */
+    assert_int_equal(2 * config.overhead_ns + config.links[TT_FABRIC_LEAF].latency_ns, 2300);
+    assert_int_equal(2 * config.overhead_ns + config.links[TT_FABRIC_HOST].latency_ns, 350);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +369,9 @@ int main(void)
         cmocka_unit_test(test_ranks_that_do_not_fit_are_refused),
         cmocka_unit_test(test_the_model_is_the_one_that_the_cluster_needs),
         cmocka_unit_test(test_an_accepted_cluster_is_an_accepted_fabric),
+        cmocka_unit_test(test_every_preset_is_sound_and_makes_a_fabric),
+        cmocka_unit_test(test_every_group_of_a_preset_has_a_source),
+        cmocka_unit_test(test_presets_have_the_published_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
