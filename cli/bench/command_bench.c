@@ -406,21 +406,21 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return place.is_launched ? join_and_run(values, collective) : launch_self(values);
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_*", "As in any job; for example TUTTI_ALGORITHM=ring."},
     {"variables of launchers",
      "If a launcher started this process, it is a rank of that job; otherwise bench starts ranks."},
     {NULL, NULL},
 };
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "Every element was correct."},
     {"1", "An element was wrong, or a call failed."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti bench -n 2 allreduce", "Two ranks on this host, from 8 bytes to 64 MiB:"},
     {"tutti run -H node1:1,node2:1 tutti bench allreduce -b 1M -e 1G", "Between two hosts:"},
     {"tutti bench -n 4 allreduce --touch --json result.json",
