@@ -55,10 +55,11 @@ static const tt_cluster presets[] = {
      .generation = TT_CLUSTER_VOLTA,
      .gpu_local_gbs = 32,
      .gpu_network_gbs = 24},
-    /* Four accelerators and one card a host, as the servers of Horovod's published runs had. */
+    /* Four accelerators on PCIe 3 and one card a host, as the servers of Horovod's published runs
+     * had. */
     {.name = "ethernet-10g",
      .summary = "servers of four ranks with one card of 10 Gbit/s Ethernet and TCP",
-     .sources = {ASSUMED, ASSUMED, ASSUMED, UNSTATED, ASSUMED, ASSUMED, ASSUMED, ASSUMED, UNSTATED,
+     .sources = {ASSUMED, ASSUMED, ASSUMED, UNSTATED, ASSUMED, ASSUMED, ASSUMED, ASSUMED, ASSUMED,
                  UNSTATED, UNSTATED},
      .ranks_per_host = 4,
      .cards_per_host = 1,
@@ -72,11 +73,15 @@ static const tt_cluster presets[] = {
      .spread_percent = 2,
      .hiccups_per_million = 100,
      .hiccup_ms = 30,
-     .request_us = 0.5},
-    /* Four accelerators and one card a host, as the servers of Horovod's published runs had. */
+     .request_us = 0.5,
+     .generation = TT_CLUSTER_VOLTA,
+     .gpu_local_gbs = 12,
+     .gpu_network_gbs = 1.177},
+    /* Four accelerators on PCIe 3 and one card a host, as the servers of Horovod's published runs
+     * had. */
     {.name = "ethernet-25g",
      .summary = "servers of four ranks with one card of 25 Gbit/s Ethernet and TCP",
-     .sources = {ASSUMED, ASSUMED, ASSUMED, UNSTATED, ASSUMED, ASSUMED, ASSUMED, ASSUMED, UNSTATED,
+     .sources = {ASSUMED, ASSUMED, ASSUMED, UNSTATED, ASSUMED, ASSUMED, ASSUMED, ASSUMED, ASSUMED,
                  UNSTATED, UNSTATED},
      .ranks_per_host = 4,
      .cards_per_host = 1,
@@ -90,11 +95,15 @@ static const tt_cluster presets[] = {
      .spread_percent = 2,
      .hiccups_per_million = 100,
      .hiccup_ms = 30,
-     .request_us = 0.5},
-    /* Four accelerators and one card a host, as the servers of Horovod's published runs had. */
+     .request_us = 0.5,
+     .generation = TT_CLUSTER_VOLTA,
+     .gpu_local_gbs = 12,
+     .gpu_network_gbs = 2.942},
+    /* Four accelerators on PCIe 3 and one card a host, as the servers of Horovod's published runs
+     * had. */
     {.name = "ethernet-100g",
      .summary = "servers of four ranks with one card of 100 Gbit/s Ethernet and TCP",
-     .sources = {ASSUMED, ASSUMED, ASSUMED, UNSTATED, ASSUMED, ASSUMED, ASSUMED, ASSUMED, UNSTATED,
+     .sources = {ASSUMED, ASSUMED, ASSUMED, UNSTATED, ASSUMED, ASSUMED, ASSUMED, ASSUMED, ASSUMED,
                  UNSTATED, UNSTATED},
      .ranks_per_host = 4,
      .cards_per_host = 1,
@@ -108,7 +117,10 @@ static const tt_cluster presets[] = {
      .spread_percent = 2,
      .hiccups_per_million = 100,
      .hiccup_ms = 30,
-     .request_us = 0.5},
+     .request_us = 0.5,
+     .generation = TT_CLUSTER_VOLTA,
+     .gpu_local_gbs = 12,
+     .gpu_network_gbs = 11.77},
     /* Six NVLinks an accelerator; four cards of EDR. Four channels of DDR4-2133 a socket. */
     {.name = "dgx1-v100",
      .summary = "DGX-1: eight V100 a host, four rails of 100 Gbit/s",
