@@ -154,20 +154,18 @@ static bool is_name_byte(char byte)
            (byte >= '0' && byte <= '9') || byte == '-' || byte == '_' || byte == '.';
 }
 
-/* A file without a name is named as its path, whose folders and ending are left out. */
-static void name_from_path(cluster_reader *reader)
+void tt_cluster_name_from_path(const char *path, tt_cluster *cluster)
 {
-    const char *slash = strrchr(reader->source->path, '/');
-    const char *at = slash != NULL ? slash + 1 : reader->source->path;
-    char *name = reader->cluster->name;
+    const char *slash = strrchr(path, '/');
+    const char *at = slash != NULL ? slash + 1 : path;
     size_t bytes = 0;
     while (is_name_byte(at[bytes]) && strcmp(at + bytes, ".json") != 0 &&
            bytes < TT_CLUSTER_NAME_BYTES - 1) {
-        name[bytes] = at[bytes];
+        cluster->name[bytes] = at[bytes];
         bytes++;
     }
     if (bytes > 0) {
-        name[bytes] = '\0';
+        cluster->name[bytes] = '\0';
     }
 }
 
@@ -287,7 +285,7 @@ static tt_status cluster_build(cluster_reader *reader, json_t *root)
     if (json_object_get(root, "base") != NULL) {
         TT_TRY(base_read(reader, json_object_get(root, "base")));
     }
-    name_from_path(reader);
+    tt_cluster_name_from_path(reader->source->path, reader->cluster);
     json_object_foreach(root, name, value)
     {
         TT_TRY(part_read(reader, name, value));

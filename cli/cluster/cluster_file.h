@@ -37,6 +37,10 @@ bool tt_cluster_is_file(const char *name);
 /* Such a file, or a known cluster. On failure `why` names it. */
 tt_status tt_cluster_load(const char *name, tt_text *why, tt_cluster *cluster_out);
 
+/* The name of a file without folders and ending, as far as it is one for a cluster; else unchanged.
+ */
+void tt_cluster_name_from_path(const char *path, tt_cluster *cluster);
+
 /* As JSON that is read as the same cluster. False if it could not be written. */
 bool tt_cluster_write_json(const tt_cluster *cluster, FILE *stream);
 

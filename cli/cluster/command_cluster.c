@@ -8,15 +8,19 @@
 
 #include "base/base.h"
 #include "cli/cluster/cluster_file.h"
+#include "cli/cluster/cluster_fit.h"
+#include "cli/cluster/fit_report.h"
 #include "cli/commands.h"
 
-enum { EXIT_USAGE = 2, HELP_COLUMN = 28, HELP_WIDTH = 100 };
+enum { EXIT_USAGE = 2, HELP_COLUMN = 28, HELP_WIDTH = 100, FILES_MAX = 256 };
 
 typedef struct cluster_values {
     bool lists;
     bool lists_fields;
     const char *shown;
     const char *checked;
+    tt_option_list fitted;
+    const char *base;
     int64_t rank_count; /* 0: not given */
     const char *output;
 } cluster_values;
@@ -33,10 +37,18 @@ static const tt_option options[] = {
      "print a known cluster, or that of a file, as a complete file", NULL, NULL, NULL, 0, 0},
     {'\0', "check", TT_OPTION_STRING, AT(checked), "FILE",
      "read a file, say what is wrong with it, and what it describes", NULL, NULL, NULL, 0, 0},
+    {'\0', "fit", TT_OPTION_LIST, AT(fitted), "FILE...",
+     "fit the numbers of a cluster to what tutti bench --json measured, in jobs of one or several "
+     "sizes; say how well each line of measurements is modelled",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "base", TT_OPTION_STRING, AT(base), "NAME",
+     "with --fit: the cluster, known or of a file, whose other numbers are kept; default: one of "
+     "the hosts that were measured",
+     NULL, NULL, NULL, 0, 0},
     {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N", "with --check: so many ranks must fit", NULL,
      NULL, NULL, 1, TT_CLUSTER_RANKS_MAX},
-    {'o', "output", TT_OPTION_STRING, AT(output), "FILE", "write to a file; with --show", NULL,
-     NULL, NULL, 0, 0},
+    {'o', "output", TT_OPTION_STRING, AT(output), "FILE", "with --show or --fit: the file to write",
+     NULL, NULL, NULL, 0, 0},
 };
 
 static int complain(const char *sentence)
@@ -113,6 +125,21 @@ static int print_fields(void)
 /* ---- files -------------------------------------------------------------------------------------
  */
 
+static int cluster_write(const tt_cluster *cluster, const char *path)
+{
+    FILE *stream = path != NULL ? fopen(path, "we") : stdout;
+    bool is_written = stream != NULL && tt_cluster_write_json(cluster, stream);
+    if (stream != NULL && stream != stdout) {
+        is_written = fclose(stream) == 0 && is_written;
+    }
+    if (!is_written) {
+        fprintf(stderr, "tutti cluster: cannot write %s: %s\n", path != NULL ? path : "the cluster",
+                strerror(errno));
+        return 1;
+    }
+    return 0;
+}
+
 static int show(const cluster_values *values)
 {
     tt_text why = {.length = 0};
@@ -120,17 +147,7 @@ static int show(const cluster_values *values)
     if (tt_cluster_load(values->shown, &why, &cluster) != TT_OK) {
         return complain(why.bytes);
     }
-    FILE *stream = values->output != NULL ? fopen(values->output, "we") : stdout;
-    bool is_written = stream != NULL && tt_cluster_write_json(&cluster, stream);
-    if (stream != NULL && stream != stdout) {
-        is_written = fclose(stream) == 0 && is_written;
-    }
-    if (!is_written) {
-        fprintf(stderr, "tutti cluster: cannot write %s: %s\n",
-                values->output != NULL ? values->output : "the cluster", strerror(errno));
-        return 1;
-    }
-    return 0;
+    return cluster_write(&cluster, values->output);
 }
 
 static int check(const cluster_values *values)
@@ -149,26 +166,104 @@ static int check(const cluster_values *values)
     return 0;
 }
 
+/* ---- fit ---------------------------------------------------------------------------------------
+ */
+
+static tt_status rows_load(const cluster_values *values, char **operands, tt_bench_rows *rows,
+                           tt_text *why)
+{
+    for (size_t i = 0; i < values->fitted.count; i++) {
+        TT_TRY(tt_bench_rows_load(rows, values->fitted.items[i], why));
+    }
+    for (size_t i = 0; operands[i] != NULL; i++) {
+        TT_TRY(tt_bench_rows_load(rows, operands[i], why));
+    }
+    return TT_OK;
+}
+
+static tt_status base_find(const cluster_values *values, const tt_bench_rows *rows, tt_text *why,
+                           tt_cluster *cluster_out)
+{
+    if (values->base != NULL) {
+        return tt_cluster_load(values->base, why, cluster_out);
+    }
+    tt_cluster_init(cluster_out);
+    tt_cluster_fit_hosts(rows, cluster_out);
+    return TT_OK;
+}
+
+static int fit_rows(const cluster_values *values, const tt_bench_rows *rows)
+{
+    tt_text why = {.length = 0};
+    tt_cluster base;
+    tt_fit fit;
+    if (base_find(values, rows, &why, &base) != TT_OK) {
+        return complain(why.bytes);
+    }
+    tt_cluster_name_from_path(values->output, &base);
+    (void)snprintf(base.summary, sizeof(base.summary), "fitted to %zu measured calls", rows->count);
+    if (tt_cluster_fit(&base, rows, &why, &fit) != TT_OK) {
+        fprintf(stderr, "tutti cluster: %s; or measure sendrecv there, or give --base NAME\n",
+                why.bytes);
+        return 1;
+    }
+    tt_fit_print(&fit, stdout);
+    return cluster_write(&fit.cluster, values->output);
+}
+
+static int run_fit(const cluster_values *values, char **operands)
+{
+    tt_text why = {.length = 0};
+    tt_bench_rows rows;
+    int code;
+    tt_bench_rows_init(&rows);
+    if (rows_load(values, operands, &rows, &why) != TT_OK) {
+        code = complain(why.bytes);
+    } else {
+        code = fit_rows(values, &rows);
+    }
+    tt_bench_rows_fini(&rows);
+    return code;
+}
+
 /* ---- the command -------------------------------------------------------------------------------
  */
+
+/* Options without effect are refused. */
+static const char *contradiction(const cluster_values *values, int operand_count)
+{
+    const bool fits = values->fitted.count > 0;
+    const int asked = values->lists + values->lists_fields + (values->shown != NULL) +
+                      (values->checked != NULL) + fits;
+    if (asked != 1) {
+        return asked == 0
+                   ? "nothing to do; give --list, --fields, --show NAME, --check FILE or --fit FILE"
+                   : "--list, --fields, --show, --check and --fit exclude each other; give one";
+    }
+    if (values->rank_count > 0 && values->checked == NULL) {
+        return "--ranks has no effect without --check; leave it out";
+    }
+    if (values->base != NULL && !fits) {
+        return "--base has no effect without --fit; leave it out";
+    }
+    if (operand_count > 0 && !fits) {
+        return "files have no effect without --fit; leave them out";
+    }
+    if (fits && values->output == NULL) {
+        return "--fit needs --output FILE, where the cluster is written";
+    }
+    if (values->output != NULL && !fits && values->shown == NULL) {
+        return "--output has no effect without --show or --fit; leave it out";
+    }
+    return NULL;
+}
 
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     const cluster_values *values = raw_values;
-    const int asked =
-        values->lists + values->lists_fields + (values->shown != NULL) + (values->checked != NULL);
-    (void)operand_count;
-    (void)operands;
-    if (asked != 1) {
-        return usage(asked == 0
-                         ? "nothing to do; give --list, --fields, --show NAME or --check FILE"
-                         : "--list, --fields, --show and --check exclude each other; give one");
-    }
-    if (values->rank_count > 0 && values->checked == NULL) {
-        return usage("--ranks has no effect without --check; leave it out");
-    }
-    if (values->output != NULL && values->shown == NULL) {
-        return usage("--output has no effect without --show; leave it out");
+    const char *wrong = contradiction(values, operand_count);
+    if (wrong != NULL) {
+        return usage(wrong);
     }
     if (values->lists) {
         return print_list();
@@ -176,12 +271,16 @@ static int run(const void *raw_values, int operand_count, char **operands)
     if (values->lists_fields) {
         return print_fields();
     }
+    if (values->fitted.count > 0) {
+        return run_fit(values, operands);
+    }
     return values->shown != NULL ? show(values) : check(values);
 }
 
 static const tt_command_note exit_status[] = {
-    {"0", "Shown, or the file describes a cluster on which the ranks fit."},
-    {"1", "The file cannot be read, or describes none; the error names file and line."},
+    {"0", "Shown or fitted, or the file describes a cluster on which the ranks fit."},
+    {"1", "A file cannot be read, or is none of a cluster or a measurement; the error names file "
+          "and line."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
@@ -190,13 +289,18 @@ static const tt_command_note examples[] = {
     {"tutti cluster --list", "Known clusters:"},
     {"tutti cluster --show ethernet-25g -o mine.json", "A file to change:"},
     {"tutti cluster --check mine.json --ranks 64", "Whether it is right, and 64 ranks fit:"},
+    {"for op in sendrecv barrier allreduce; do tutti bench $op -n 2 --json $op.json; done",
+     "Measure this host,"},
+    {"tutti cluster --fit sendrecv.json barrier.json allreduce.json -o mine.json",
+     "and fit a cluster to it:"},
     {NULL, NULL},
 };
 
 const tt_command tt_command_cluster = {
     .name = "cluster",
-    .summary = "Show and check descriptions of clusters, on which training can be modelled.",
-    .operands = "",
+    .summary = "Show, check and fit descriptions of clusters, on which training can be modelled.",
+    .operands = "[FILE...]",
+    .operand_max = FILES_MAX,
     .description =
         "A cluster is described by a file in JSON: groups of fields, each field with its unit in "
         "its name, and for a group an optional \"source\": measured, published or assumed. What a "
@@ -204,7 +308,14 @@ const tt_command tt_command_cluster = {
         "all groups and fields; --show prints a file to begin with.\n\n"
         "Consecutive ranks are on one host. A frame takes the overhead of the processor at both "
         "ends, the latency of the way, and its bytes over the bandwidth of the slowest link; each "
-        "card and link carries one frame after the other.",
+        "card and link carries one frame after the other.\n\n"
+        "--fit takes bandwidth and latency from sendrecv, between ranks of a host or between hosts "
+        "(ranks of one host with --transport tcp count as hosts), and latency also from short "
+        "allreduce and barrier of two ranks; the processor's overhead from those of three ranks or "
+        "more; the rates of sums and copies from allreduce and broadcast of 64 KiB and more by the "
+        "smallest job on one host; the limit of its memory from larger jobs. Numbers that the "
+        "files do not determine are those of the base, and the report names them. Errors are those "
+        "of modelled times against measured ones.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(cluster_values),

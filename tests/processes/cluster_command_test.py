@@ -97,10 +97,70 @@ class Cluster(unittest.TestCase):
         self.assertIn("did you mean dgx2", self.refused("--show", "dgx-2"))
         self.assertIn("cannot write", self.refused("--show", "dgx2", "-o", self.folder / "a/b"))
 
+    def rows(self, name, op, ranks, hosts, times):
+        """A file as tutti bench --json writes it."""
+        lines = [{"op": op, "dtype": "f32", "bytes": length, "ranks": ranks, "hosts": hosts,
+                  "transport": "auto", "buffers": "arena", "time_us": time, "wrong": 0,
+                  "algorithm": "none"} for length, time in times]
+        return self.write("".join(json.dumps(line) + "\n" for line in lines), name)
+
+    def fitted(self, *arguments):
+        path = self.folder / "fitted.json"
+        result = cluster("--fit", *arguments, "-o", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(cluster("--check", path).returncode, 0)
+        return json.loads(path.read_text()), result.stdout
+
+    def test_a_known_line_is_recovered(self):
+        sizes = [8 << i for i in range(22)]
+        local = self.rows("local", "sendrecv", 2, 1, [(n, 0.8 + n / 12e3) for n in sizes])
+        wire = self.rows("wire", "sendrecv", 4, 2, [(n, 21.0 + n / 1.15e3) for n in sizes])
+        found, report = self.fitted(local, wire, "--base", "ethernet-10g")
+        overhead = found["processor"]["overhead_us"]
+        for group, start, rate in (("local", 0.8, 12), ("network", 21.0, 1.15)):
+            self.assertEqual(found[group]["source"], "measured")
+            self.assertAlmostEqual(found[group]["latency_us"] + 2 * overhead, start,
+                                   delta=0.02 * start)
+            self.assertAlmostEqual(found[group]["bandwidth_gbs"], rate, delta=0.02 * rate)
+        self.assertEqual(found["name"], "fitted")
+        self.assertEqual(found["hosts"]["ranks_per_host"], 4)
+        self.assertRegex(report, r"processor.reduce_gbs +8 +not determined: measure allreduce")
+        self.assertRegex(report, r"sendrecv of f32, 2 ranks, 1 host +22 +0\.0 % ")
+        _, apart = self.fitted(local, "--fit", wire)
+        self.assertIn("sendrecv of f32, 4 ranks, 2 hosts", apart)
+
+    def test_this_machine_is_measured_and_fitted(self):
+        files = []
+        for op in "sendrecv", "barrier", "allreduce":
+            files.append(self.folder / f"{op}.json")
+            result = subprocess.run([TUTTI, "bench", op, "-n", "2", "-e", "1M", "-i", "5", "-w",
+                                     "1", "--json", files[-1]], capture_output=True, text=True,
+                                    timeout=100)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        found, report = self.fitted(*files)
+        self.assertEqual((found["hosts"]["count"], found["hosts"]["ranks_per_host"]), (1, 2))
+        self.assertGreater(found["local"]["bandwidth_gbs"], 0)
+        for line in "sendrecv of f32", "barrier of f32", "allreduce of f32":
+            self.assertRegex(report, rf"  {line}, 2 ranks, 1 host +\d+ +[\d.]+ % ")
+
+    def test_wrong_measurements_are_refused(self):
+        good = self.rows("good", "sendrecv", 2, 1, [(8, 1.0), (1 << 20, 90.0)])
+        output = ["-o", self.folder / "x.json"]
+        self.assertIn("has no measurements", self.refused("--fit", self.write("", "a"), *output))
+        bad = self.write(good.read_text() + "8 1.5\n", "bad")
+        self.assertIn(f"{bad}:3: is not a line of tutti bench", self.refused(
+            "--fit", good, bad, *output))
+        sums = self.rows("sums", "allreduce", 2, 1, [(1 << 20, 90.0)])
+        self.assertIn("local.bandwidth_gbs is 0", self.refused("--fit", sums, *output))
+        self.assertFalse((self.folder / "x.json").exists())
+
     def test_contradictory_options_are_refused(self):
         for words, text in (([], "give --list"), (["--list", "--fields"], "exclude each other"),
                             (["--list", "-n", 4], "without --check"),
-                            (["--list", "-o", "x"], "without --show")):
+                            (["--list", "-o", "x"], "without --show"),
+                            (["--list", "--base", "dgx2"], "without --fit"),
+                            (["--list", "x"], "without --fit"),
+                            (["--fit", "x"], "--fit needs --output")):
             self.assertIn(text, self.refused(*words, code=2))
 
     def test_page_and_completion_have_it(self):
