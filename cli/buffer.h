@@ -13,15 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/allocate.h"
+
 typedef struct tt_buffer {
     uint8_t *memory;
     size_t start;
     size_t end;
     size_t capacity;
 } tt_buffer;
-
-/* calloc that never returns NULL. */
-void *tt_cli_allocate(size_t count, size_t bytes);
 
 void tt_buffer_fini(tt_buffer *buffer);
 /* Room for `bytes` more; returns where they go. tt_buffer_fill then adds those written there. */

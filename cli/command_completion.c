@@ -176,7 +176,7 @@ static int run(const void *values, int operand_count, char **operands)
     return 2;
 }
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"source <(tutti completion bash)", "In bash, for this shell:"},
     {"tutti completion zsh > ~/.zfunc/_tutti", "In zsh, in a folder of fpath:"},
     {"tutti completion fish | source", "In fish:"},

@@ -47,14 +47,14 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return tt_library_find_bad(complain, NULL) == 0 ? 0 : 1;
 }
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "Every value is accepted."},
     {"1", "tutti_init would refuse one; standard error names it."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti config", "Every variable, its meaning and its accepted values:"},
     {"tutti config --set", "Only variables that are set:"},
     {NULL, NULL},

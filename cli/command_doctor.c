@@ -350,19 +350,19 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return has_failed ? 1 : 0;
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_*", "Checked by the code that tutti_init runs."},
     {NULL, NULL},
 };
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "No check failed; some may warn."},
     {"1", "At least one failed."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti doctor", "Problems of this machine, and their cures:"},
     {"TUTTI_RING=3000 tutti doctor", "Would this value be accepted?"},
     {"tutti run -H node1:1,node2:1 tutti doctor", "On every host:"},

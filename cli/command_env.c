@@ -103,20 +103,20 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return identity.why[0] == '\0' ? 0 : 1;
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_LAUNCHER", "Forces one launcher."},
     {"variables of launchers", "tutti env --list names them."},
     {NULL, NULL},
 };
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "The variables are valid."},
     {"1", "They are not; standard output names the cause."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"srun -n 2 tutti env", "Ranks as Slurm assigns them:"},
     {"tutti env --json", "The same as JSON:"},
     {NULL, NULL},

@@ -231,12 +231,12 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return 0;
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_*", "Shown; of the secret only its source and a fingerprint."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti info", "For a bug report:"},
     {"tutti info --engines", "Plugins that were found, and which would be used:"},
     {"tutti info --costs > costs", "The table of costs, for TUTTI_COSTS=costs:"},

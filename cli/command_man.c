@@ -50,7 +50,7 @@ static void put_option(const tt_option *option)
     }
 }
 
-static void put_notes(const tt_note *notes)
+static void put_notes(const tt_command_note *notes)
 {
     for (; notes != NULL && notes->term != NULL; notes++) {
         fputs(".TP\n.B ", stdout);
@@ -59,12 +59,12 @@ static void put_notes(const tt_note *notes)
     }
 }
 
-static const tt_note common_environment[] = {
+static const tt_command_note common_environment[] = {
     {"COLUMNS", "Width of --help; default: the terminal's, else 80."},
     {NULL, NULL},
 };
 
-static const tt_note common_exit_status[] = {
+static const tt_command_note common_exit_status[] = {
     {"0", "Success."},
     {"1", "Failure; standard error names the cause and the cure."},
     {"2", "Wrong usage: an unknown option, a bad value, a surplus argument."},
@@ -86,7 +86,7 @@ static void put_variables(void)
     }
 }
 
-static void put_examples(const tt_note *notes)
+static void put_examples(const tt_command_note *notes)
 {
     for (; notes != NULL && notes->term != NULL; notes++) {
         fputs(".PP\n", stdout);
@@ -145,9 +145,10 @@ static void put_program_page(void)
         }
     }
     fputs(".SH ENVIRONMENT\n", stdout);
-    put_notes((const tt_note[]){{"TUTTI_*", "Configuration of the library, which jobs inherit; "
-                                            "tutti-config(1) explains each."},
-                                {NULL, NULL}});
+    put_notes(
+        (const tt_command_note[]){{"TUTTI_*", "Configuration of the library, which jobs inherit; "
+                                              "tutti-config(1) explains each."},
+                                  {NULL, NULL}});
     put_notes(common_environment);
     fputs(".SH EXIT STATUS\n", stdout);
     put_notes(common_exit_status);
@@ -180,7 +181,7 @@ static int run(const void *values, int operand_count, char **operands)
     return 0;
 }
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti man run | man -l -", "Read the page of tutti run:"},
     {NULL, NULL},
 };

@@ -236,12 +236,12 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return EXIT_USAGE;
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"XDG_DATA_HOME, HOME", "Where the user's own plugins are."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti plugin build mpi", "For the MPI that mpicc belongs to:"},
     {"tutti plugin build mpi --compiler mpicc.mpich", "For another one:"},
     {NULL, NULL},

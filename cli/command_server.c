@@ -18,7 +18,7 @@ static int run(const void *values, int operand_count, char **operands)
     return 0;
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_SERVERS", "How many of the job's processes, the last ones, are servers. The same on "
                       "all of them, workers included."},
     {"TUTTI_ROLE", "If set: server, or this process is refused."},
@@ -27,14 +27,14 @@ static const tt_note environment[] = {
     {NULL, NULL},
 };
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "The last worker has left or died."},
     {"1", "The server could not join; standard error names the cause."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"TUTTI_SERVERS=2 mpirun -n 4 ./train : -n 2 tutti server",
      "Four workers and two servers under MPICH:"},
     {"tutti run -n 4 --servers 2 ./train", "The same job; tutti run starts the servers itself:"},

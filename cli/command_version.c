@@ -15,7 +15,7 @@ static int run(const void *values, int operand_count, char **operands)
     return 0;
 }
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"ssh node2 tutti version", "Is the same version on another host?"},
     {NULL, NULL},
 };

@@ -11,6 +11,7 @@
 #include "cli/option.h"
 
 extern const tt_command tt_command_bench;
+extern const tt_command tt_command_cluster;
 extern const tt_command tt_command_codec;
 extern const tt_command tt_command_completion;
 extern const tt_command tt_command_config;

@@ -48,20 +48,20 @@ typedef struct tt_option {
 } tt_option;
 
 /* A term and what it means, for the manual page. Lists end in {NULL, NULL}. */
-typedef struct tt_note {
+typedef struct tt_command_note {
     const char *term;
     const char *text;
-} tt_note;
+} tt_command_note;
 
 typedef struct tt_command {
     const char *name;
-    const char *summary;        /* one line */
-    const char *operands;       /* as in usage: "PROGRAM [ARGUMENT...]"; "" for none */
-    int operand_max;            /* more are refused, unless `options_first` */
-    const char *description;    /* paragraphs for the man page */
-    const tt_note *environment; /* variables it reads, or NULL */
-    const tt_note *exit_status; /* NULL: 0, 1 and 2 as everywhere */
-    const tt_note *examples;    /* command lines */
+    const char *summary;                /* one line */
+    const char *operands;               /* as in usage: "PROGRAM [ARGUMENT...]"; "" for none */
+    int operand_max;                    /* more are refused, unless `options_first` */
+    const char *description;            /* paragraphs for the man page */
+    const tt_command_note *environment; /* variables it reads, or NULL */
+    const tt_command_note *exit_status; /* NULL: 0, 1 and 2 as everywhere */
+    const tt_command_note *examples;    /* command lines */
     const tt_option *options;
     size_t option_count;
     size_t values_bytes;

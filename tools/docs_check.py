@@ -6,6 +6,7 @@ usage: docs_check.py [root]      prints "file: [check] message" and exits 1 on a
 
   protocol   frame kinds, flags, records and sizes of docs/protocol.md, as the headers have them
   settings   docs/settings.md has every setting with its default; no document names another
+  clusters   docs/simulating.md has every field of a cluster with unit, default and meaning
   index      docs/README.md links to every document and every decision
   links      relative links lead to a file, and to a heading of it
   commands   `make X` and `tutti X` exist
@@ -253,6 +254,34 @@ def check_settings(found, root, paths):
                 found.add(path, "settings", f"{name} is no setting and in no header")
 
 
+# ---- clusters -----------------------------------------------------------------------------------
+
+def cluster_fields(root):
+    """{name: [unit, default, meaning]} of all fields of a cluster."""
+    text = without_comments(read(root, "src/sim/cluster_fields.c"))
+    table = re.sub(r'"\s*\n\s*"', "", text[text.index("fields[] = {"):text.index("\n};")])
+    fields = {}
+    for body in re.findall(r"\{(\.name = .*?)\}", table, re.DOTALL):
+        texts = dict(re.findall(r'\.(\w+) = "([^"]*)"', body))
+        numbers = dict(re.findall(r"\.(\w+) = ([\d.e]+),", body))
+        default = "none" if ".words" in body else numbers.get("fallback", "0")
+        meaning = texts["help"] + (f"; 0: {texts['zero']}" if "zero" in texts else "")
+        fields[texts["name"]] = [texts["unit"], default, meaning]
+    return fields
+
+
+def check_clusters(found, root, _):
+    fields = cluster_fields(root)
+    rows = table_rows(section(read(root, "docs/simulating.md"), "Fields"))
+    told = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
+    for name, real in fields.items():
+        if told.get(name) != real:
+            found.add("docs/simulating.md", "clusters", f"{name}: the row is to be | `{name}` | "
+                      + " | ".join(real) + " |")
+    for name in told.keys() - fields.keys():
+        found.add("docs/simulating.md", "clusters", f"no field is called {name}")
+
+
 # ---- index, links, commands, columns ------------------------------------------------------------
 
 def heading_anchor(text):
@@ -356,8 +385,8 @@ def main():
                         else pathlib.Path(__file__).parent.parent).resolve()
     found, paths = Findings(root), documents(root)
     check_protocol(found, root)
-    for check in (check_settings, check_index, check_links, check_commands, check_columns,
-                  check_figures):
+    for check in (check_settings, check_clusters, check_index, check_links, check_commands,
+                  check_columns, check_figures):
         check(found, root, paths)
     print(f"docs: {len(paths)} documents, {found.count} findings", file=sys.stderr)
     return 1 if found.count else 0

@@ -28,6 +28,7 @@ NAVIGATION = (
                      ("schedule.h", "api/schedule.md"), ("plugin.h", "api/plugin.md"),
                      ("Plugins", "docs/plugins.md"))),
     ("Topics", (("Named tensors", "docs/named.md"), ("Scheduling", "docs/scheduling.md"),
+                ("Simulating", "docs/simulating.md"),
                 ("Performance", "docs/performance.md"), ("Security", "SECURITY.md"),
                 ("Glossary", "docs/glossary.md"))),
     ("Clusters", "docs/clusters"),

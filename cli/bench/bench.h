@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench.h - one measured collective: its data, its result, its report.
+ * bench.h - one measured call: its data, its result, its report.
  *
  * Values are small integers that every type holds exactly, so the expected result is exact, too.
  * The value of element i from rank r repeats with a prime period; with a table of one period,
@@ -26,6 +26,7 @@ typedef struct tt_bench_plan {
     tutti_op op;
     int rank;
     int size;
+    int host_count;
     int iteration_count; /* 0: chosen for each case */
     int warmup_count;
     bool is_foreign;
@@ -55,12 +56,13 @@ typedef struct tt_bench_result {
     double model_s; /* predicted by the table of costs; 0: no prediction */
 } tt_bench_result;
 
-/* The collective called `name`; false if there is none that can be measured. */
+/* The call named `name`: TUTTI_SEND is sendrecv, a send and a receive at once. False if there is
+ * none that can be measured. */
 bool tt_bench_find(const char *name, tutti_collective *collective_out);
 const char *tt_bench_name(tutti_collective collective);
 bool tt_bench_reduces(tutti_collective collective);
 
-/* Allocate for about `bytes`; at least one element per rank. */
+/* Allocate for about `bytes`; at least one element per rank. A barrier has no bytes. */
 tutti_status tt_bench_open(tt_bench_case *item, const tt_bench_plan *plan, uint64_t bytes);
 void tt_bench_close(tt_bench_case *item);
 void tt_bench_fill(tt_bench_case *item);
@@ -70,7 +72,7 @@ uint64_t tt_bench_check(const tt_bench_case *item);
 /* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it. */
 double tt_bench_bus_factor(tutti_collective collective, int size);
 
-void tt_bench_print_header(const tt_bench_plan *plan, int host_count);
+void tt_bench_print_header(const tt_bench_plan *plan);
 void tt_bench_print_row(const tt_bench_case *item, const tt_bench_result *result);
 void tt_bench_print_footer(double bus_bandwidth_mean, uint64_t wrong_count);
 void tt_bench_print_json(FILE *file, const tt_bench_case *item, const tt_bench_result *result);

@@ -28,7 +28,8 @@ typedef struct measured {
 static const measured collectives[] = {
     {"allreduce", TUTTI_ALLREDUCE}, {"broadcast", TUTTI_BROADCAST},
     {"allgather", TUTTI_ALLGATHER}, {"reducescatter", TUTTI_REDUCESCATTER},
-    {"alltoall", TUTTI_ALLTOALL},
+    {"alltoall", TUTTI_ALLTOALL},   {"sendrecv", TUTTI_SEND},
+    {"barrier", TUTTI_BARRIER},
 };
 
 bool tt_bench_find(const char *name, tutti_collective *collective_out)
@@ -266,6 +267,9 @@ tutti_status tt_bench_open(tt_bench_case *item, const tt_bench_plan *plan, uint6
     *item = (tt_bench_case){.plan = plan};
     set_counts(item, bytes / element_bytes > 0 ? bytes / element_bytes : 1);
     item->bytes = tt_max_u64(item->input_count, item->output_count) * element_bytes;
+    if (plan->collective == TUTTI_BARRIER) {
+        item->count = item->bytes = 0; /* buffers of an element are not used */
+    }
     item->input = allocate(plan, item->input_count);
     const bool is_shared = plan->is_in_place || plan->collective == TUTTI_BROADCAST;
     item->output = is_shared ? item->input : allocate(plan, item->output_count);
@@ -304,6 +308,33 @@ void tt_bench_fill(tt_bench_case *item)
     }
 }
 
+static int neighbour(const tt_bench_plan *plan, int distance)
+{
+    return (plan->rank + distance + plan->size) % plan->size;
+}
+
+/* To the next rank and from the one before, at the same time: as nccl-tests. */
+static tutti_status exchange(tt_bench_case *item)
+{
+    const tt_bench_plan *plan = item->plan;
+    tutti_handle *handle;
+    tutti_call call = TUTTI_CALL_INIT;
+    call.collective = TUTTI_RECEIVE;
+    call.dtype = plan->dtype;
+    call.root = neighbour(plan, -1);
+    call.output = item->output;
+    call.count = item->count;
+    const tutti_status started = tutti_start(plan->context, &call, &handle);
+    if (started != TUTTI_OK) {
+        return started;
+    }
+    const tutti_status sent =
+        tutti_send(plan->context, item->input, item->count, plan->dtype, neighbour(plan, 1));
+    const tutti_status received = tutti_wait(handle, -1);
+    tutti_handle_free(handle);
+    return received != TUTTI_OK ? received : sent;
+}
+
 tutti_status tt_bench_call(tt_bench_case *item)
 {
     const tt_bench_plan *plan = item->plan;
@@ -317,6 +348,10 @@ tutti_status tt_bench_call(tt_bench_case *item)
                                    plan->dtype, plan->op);
     case TUTTI_ALLTOALL:
         return tutti_alltoall(plan->context, item->input, item->output, item->count, plan->dtype);
+    case TUTTI_SEND:
+        return exchange(item);
+    case TUTTI_BARRIER:
+        return tutti_barrier(plan->context);
     default:
         return tutti_allreduce(plan->context, item->input, item->output, item->count, plan->dtype,
                                plan->op);
@@ -329,6 +364,9 @@ uint64_t tt_bench_check(const tt_bench_case *item)
     const size_t element_bytes = tutti_dtype_bytes(plan->dtype);
     const uint8_t *output = item->output;
     value_table table;
+    if (plan->collective == TUTTI_BARRIER) {
+        return 0; /* no data */
+    }
     if (tt_bench_reduces(plan->collective)) {
         const bool is_part = plan->collective == TUTTI_REDUCESCATTER;
         make_reduced_table(plan, &table);
@@ -336,8 +374,9 @@ uint64_t tt_bench_check(const tt_bench_case *item)
                          is_part ? (uint64_t)plan->rank * item->count : 0);
     }
     make_input_table(plan, &table);
-    if (plan->collective == TUTTI_BROADCAST) {
-        return check_run(plan, &table, output, item->output_count, rank_shift(plan, 0));
+    if (plan->collective == TUTTI_BROADCAST || plan->collective == TUTTI_SEND) {
+        const int source = plan->collective == TUTTI_SEND ? neighbour(plan, -1) : 0;
+        return check_run(plan, &table, output, item->output_count, rank_shift(plan, source));
     }
     const uint64_t part = plan->collective == TUTTI_ALLTOALL ? 5 * (uint64_t)plan->rank : 0;
     uint64_t wrong_count = 0;
@@ -356,6 +395,8 @@ double tt_bench_bus_factor(tutti_collective collective, int size)
     case TUTTI_ALLREDUCE:
         return 2 * share;
     case TUTTI_BROADCAST:
+    case TUTTI_SEND:
+    case TUTTI_BARRIER:
         return 1;
     default:
         return share;

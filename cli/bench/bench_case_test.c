@@ -22,8 +22,8 @@ static tt_bench_plan plan_of(tutti_collective collective, tutti_dtype dtype)
 static void test_every_damaged_element_is_counted(void **state)
 {
     (void)state;
-    const tutti_collective all[] = {TUTTI_ALLREDUCE, TUTTI_BROADCAST, TUTTI_ALLGATHER,
-                                    TUTTI_REDUCESCATTER, TUTTI_ALLTOALL};
+    const tutti_collective all[] = {TUTTI_ALLREDUCE,     TUTTI_BROADCAST, TUTTI_ALLGATHER,
+                                    TUTTI_REDUCESCATTER, TUTTI_ALLTOALL,  TUTTI_SEND};
     for (size_t i = 0; i < TT_ARRAY_COUNT(all); i++) {
         for (int dtype = TUTTI_U8; dtype <= TUTTI_BOOL; dtype++) {
             const tt_bench_plan plan = plan_of(all[i], (tutti_dtype)dtype);
@@ -68,6 +68,39 @@ static void test_sizes_are_shared_out_and_never_empty(void **state)
     tt_bench_close(&item);
 }
 
+static void test_a_rank_expects_the_data_of_the_one_before(void **state)
+{
+    (void)state;
+    tt_bench_plan plan = plan_of(TUTTI_SEND, TUTTI_F32), before = plan;
+    tt_bench_case item, sent;
+    plan.size = before.size = 4;
+    before.rank = 3; /* of rank 0 */
+    assert_int_equal(tt_bench_open(&item, &plan, 4096), TUTTI_OK);
+    assert_int_equal(tt_bench_open(&sent, &before, 4096), TUTTI_OK);
+    assert_int_equal(item.bytes, 4096);
+    tt_bench_fill(&item);
+    tt_bench_fill(&sent);
+    memcpy(item.output, sent.input, 4096);
+    assert_int_equal(tt_bench_check(&item), 0);
+    memcpy(item.output, item.input, 4096);
+    assert_int_equal(tt_bench_check(&item), 1024);
+    tt_bench_close(&sent);
+    tt_bench_close(&item);
+}
+
+static void test_a_barrier_has_no_bytes(void **state)
+{
+    (void)state;
+    const tt_bench_plan plan = plan_of(TUTTI_BARRIER, TUTTI_F32);
+    tt_bench_case item;
+    assert_int_equal(tt_bench_open(&item, &plan, 4096), TUTTI_OK);
+    assert_int_equal(item.bytes, 0);
+    assert_int_equal(item.count, 0);
+    tt_bench_fill(&item);
+    assert_int_equal(tt_bench_check(&item), 0);
+    tt_bench_close(&item);
+}
+
 static void test_bus_bandwidth_follows_nccl_tests(void **state)
 {
     (void)state;
@@ -76,6 +109,7 @@ static void test_bus_bandwidth_follows_nccl_tests(void **state)
     assert_true(tt_bench_bus_factor(TUTTI_REDUCESCATTER, 4) == 0.75);
     assert_true(tt_bench_bus_factor(TUTTI_ALLTOALL, 4) == 0.75);
     assert_true(tt_bench_bus_factor(TUTTI_BROADCAST, 4) == 1.0);
+    assert_true(tt_bench_bus_factor(TUTTI_SEND, 4) == 1.0);
 }
 
 int main(void)
@@ -84,6 +118,8 @@ int main(void)
         cmocka_unit_test(test_every_damaged_element_is_counted),
         cmocka_unit_test(test_output_that_was_never_written_is_wrong_throughout),
         cmocka_unit_test(test_sizes_are_shared_out_and_never_empty),
+        cmocka_unit_test(test_a_rank_expects_the_data_of_the_one_before),
+        cmocka_unit_test(test_a_barrier_has_no_bytes),
         cmocka_unit_test(test_bus_bandwidth_follows_nccl_tests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ static const char *op_name(const tt_bench_plan *plan)
     return tt_bench_reduces(plan->collective) ? tt_redop_name((tt_redop)plan->op) : "none";
 }
 
-void tt_bench_print_header(const tt_bench_plan *plan, int host_count)
+void tt_bench_print_header(const tt_bench_plan *plan)
 {
     char iterations[16] = "by time";
     if (plan->iteration_count > 0) {
@@ -21,10 +21,10 @@ void tt_bench_print_header(const tt_bench_plan *plan, int host_count)
     printf("# tutti bench %s: %d ranks on %d host%s, transport %s, %s buffers%s%s\n"
            "# warmup %d, iterations %s; time is the median over iterations of the slowest rank\n"
            "#\n",
-           tt_bench_name(plan->collective), plan->size, host_count, host_count == 1 ? "" : "s",
-           plan->transport, plan->is_foreign ? "foreign" : "arena",
-           plan->is_in_place ? ", in place" : "", plan->is_touched ? ", rewritten each time" : "",
-           plan->warmup_count, iterations);
+           tt_bench_name(plan->collective), plan->size, plan->host_count,
+           plan->host_count == 1 ? "" : "s", plan->transport,
+           plan->is_foreign ? "foreign" : "arena", plan->is_in_place ? ", in place" : "",
+           plan->is_touched ? ", rewritten each time" : "", plan->warmup_count, iterations);
     printf("# %10s  %12s  %8s  %7s  %6s  %9s  %7s  %7s  %6s%s\n", "size", "count", "type", "redop",
            "root", "time", "algbw", "busbw", "#wrong",
            plan->has_model ? "     algorithm      model  model/time" : "");
@@ -62,15 +62,15 @@ void tt_bench_print_json(FILE *file, const tt_bench_case *item, const tt_bench_r
 {
     const tt_bench_plan *plan = item->plan;
     json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:I, s:s, s:f}", "op",
-        tt_bench_name(plan->collective), "dtype", tt_dtype_name((tt_dtype)plan->dtype), "redop",
-        op_name(plan), "bytes", (json_int_t)item->bytes, "ranks", plan->size, "transport",
+        "{s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:b, s:b, s:i, s:f, s:f, s:f, s:I, s:s, s:f, s:i}",
+        "op", tt_bench_name(plan->collective), "dtype", tt_dtype_name((tt_dtype)plan->dtype),
+        "redop", op_name(plan), "bytes", (json_int_t)item->bytes, "ranks", plan->size, "transport",
         plan->transport, "buffers", plan->is_foreign ? "foreign" : "arena", "in_place",
         (int)plan->is_in_place, "touched", (int)plan->is_touched, "iterations",
         item->iteration_count, "time_us", result->time_s * 1e6, "algbw_gbs",
         result->algorithm_bandwidth * 1e-9, "busbw_gbs", result->bus_bandwidth * 1e-9, "wrong",
         (json_int_t)result->wrong_count, "algorithm", result->algorithm, "model_us",
-        result->model_s * 1e6);
+        result->model_s * 1e6, "hosts", plan->host_count);
     if (line != NULL) {
         (void)json_dumpf(line, file, JSON_COMPACT);
         fputc('\n', file);

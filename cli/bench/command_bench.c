@@ -164,8 +164,11 @@ static tutti_status measure(tt_bench_case *item, double *times, tt_bench_result 
         result_out->time_s > 0 ? (double)item->bytes / result_out->time_s : 0;
     result_out->bus_bandwidth =
         result_out->algorithm_bandwidth * tt_bench_bus_factor(plan->collective, plan->size);
-    const tt_library_model model = tt_library_predict(plan->context, plan->collective,
-                                                      item->count * tutti_dtype_bytes(plan->dtype));
+    const tt_library_model model =
+        plan->collective == TUTTI_SEND /* of pairs, which the table of costs leaves out */
+            ? (tt_library_model){.algorithm = "none"}
+            : tt_library_predict(plan->context, plan->collective,
+                                 item->count * tutti_dtype_bytes(plan->dtype));
     result_out->algorithm = model.algorithm;
     result_out->model_s = model.time_s;
     return count_wrong(item, &result_out->wrong_count);
@@ -202,6 +205,9 @@ static tutti_status run_sizes(const tt_bench_plan *plan, const bench_values *val
 {
     const uint64_t factor = (uint64_t)values->factor;
     uint64_t bytes = values->bytes_min;
+    if (plan->collective == TUTTI_BARRIER) {
+        return run_size(plan, 0, totals);
+    }
     while (bytes <= values->bytes_max) {
         TRY(run_size(plan, bytes, totals));
         if (bytes > UINT64_MAX / factor) {
@@ -226,7 +232,7 @@ static int run_bench(const tt_bench_plan *plan, const bench_values *values)
         }
     }
     if (plan->rank == 0) {
-        tt_bench_print_header(plan, tutti_cross_size(plan->context));
+        tt_bench_print_header(plan);
     }
     const tutti_status status = run_sizes(plan, values, &totals);
     if (status != TUTTI_OK) {
@@ -261,6 +267,7 @@ static int join_and_run(const bench_values *values, tutti_collective collective)
                                 .op = (tutti_op)values->op,
                                 .rank = tutti_rank(context),
                                 .size = tutti_size(context),
+                                .host_count = tutti_cross_size(context),
                                 .iteration_count = (int)values->iteration_count,
                                 .warmup_count = (int)values->warmup_count,
                                 .is_foreign = values->is_foreign,
@@ -268,7 +275,12 @@ static int join_and_run(const bench_values *values, tutti_collective collective)
                                 .is_touched = values->is_touched,
                                 .has_model = values->has_model,
                                 .transport = transports[values->transport]};
-    const int code = run_bench(&plan, values);
+    int code = EXIT_USAGE;
+    if (collective == TUTTI_SEND && plan.size < 2) {
+        fputs("tutti bench: sendrecv needs two ranks or more; give -n 2\n", stderr);
+    } else {
+        code = run_bench(&plan, values);
+    }
     const tutti_status status = tutti_shutdown(context);
     return code != 0 ? code : status != TUTTI_OK;
 }
@@ -368,7 +380,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
     tutti_collective collective;
     if (operand_count != 1 || !tt_bench_find(operands[0], &collective)) {
         fputs("tutti bench: no known collective; give one of allreduce, broadcast, allgather, "
-              "reducescatter, alltoall\n",
+              "reducescatter, alltoall, sendrecv, barrier\n",
               stderr);
         return EXIT_USAGE;
     }
@@ -406,21 +418,21 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return place.is_launched ? join_and_run(values, collective) : launch_self(values);
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_*", "As in any job; for example TUTTI_ALGORITHM=ring."},
     {"variables of launchers",
      "If a launcher started this process, it is a rank of that job; otherwise bench starts ranks."},
     {NULL, NULL},
 };
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "Every element was correct."},
     {"1", "An element was wrong, or a call failed."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti bench -n 2 allreduce", "Two ranks on this host, from 8 bytes to 64 MiB:"},
     {"tutti run -H node1:1,node2:1 tutti bench allreduce -b 1M -e 1G", "Between two hosts:"},
     {"tutti bench -n 4 allreduce --touch --json result.json",
@@ -431,13 +443,16 @@ static const tt_note examples[] = {
 const tt_command tt_command_bench = {
     .name = "bench",
     .summary = "Time a collective over a range of sizes and check its results.",
-    .operands = "allreduce|broadcast|allgather|reducescatter|alltoall",
+    .operands = "allreduce|broadcast|allgather|reducescatter|alltoall|sendrecv|barrier",
     .operand_max = 1,
     .description =
         "Prints one line per size in the columns of nccl-tests; busbw is computed by its formulas, "
         "so numbers can be compared. The time is the median over the iterations of the slowest "
         "rank's time. After the timed calls one more is made on fresh data and every element is "
-        "compared on every rank; #wrong counts those that differ.",
+        "compared on every rank; #wrong counts those that differ.\n\n"
+        "sendrecv: every rank sends to the next one and receives from the one before, at the same "
+        "time, as in nccl-tests. barrier: one line, without data. For a file of tutti cluster, "
+        "measure both with --json, and allreduce on one host.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(bench_values),

@@ -223,14 +223,14 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return code;
 }
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "Shown or measured."},
     {"1", "There is not enough memory for --size."},
     {"2", "Wrong usage; an unknown codec, too."},
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti codec --list", "All codecs, their options and defaults:"},
     {"tutti codec --bench", "How fast they are here:"},
     {"tutti codec --bench --codec int8:ef=off --codec int8:ef=on --size 256M",

@@ -345,7 +345,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return code;
 }
 
-static const tt_note environment[] = {
+static const tt_command_note environment[] = {
     {"TUTTI_*",
      "Passed on to the ranks on every host, except secrets; tutti-config(1) explains each."},
     {"SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE, SLURM_JOB_CPUS_PER_NODE, SLURM_STEP_NUM_TASKS, "
@@ -364,7 +364,7 @@ static const tt_note environment[] = {
     {NULL, NULL},
 };
 
-static const tt_note exit_status[] = {
+static const tt_command_note exit_status[] = {
     {"0", "Every rank ended with 0; with --keep-going at least MIN of them. Servers do not count."},
     {"1", "The job could not be started, or a host was lost."},
     {"2", "Wrong usage."},
@@ -374,7 +374,7 @@ static const tt_note exit_status[] = {
     {NULL, NULL},
 };
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti run -n 4 ./train", "Four ranks on this host:"},
     {"tutti run -H node1:8,node2:8 python train.py", "Two hosts over ssh, eight ranks each:"},
     {"tutti run --hostfile hosts --chdir /scratch/run -x DATA=/data ./train",

@@ -699,7 +699,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
     return code;
 }
 
-static const tt_note examples[] = {
+static const tt_command_note examples[] = {
     {"tutti schedule --list", "Known policies and networks:"},
     {"tutti schedule --graph resnet50 --policy priority", "Plan ResNet-50:"},
     {"tutti schedule --graph resnet50 --batch 256 --samples-per-s 1200 --compare",

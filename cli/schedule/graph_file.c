@@ -4,7 +4,6 @@
  * is taken, and the graph checks names, times and cycles itself. */
 #include "cli/schedule/graph_file.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/nearest.h"
+#include "cli/file_text.h"
 
 enum {
     FILE_BYTES_MAX = 256 << 20,
@@ -372,50 +372,6 @@ tt_status tt_graph_read_trace(const char *text, size_t bytes, tt_text *why, tt_g
 
 /* ---- files -------------------------------------------------------------------------------------
  */
-
-static char *stream_read(FILE *stream, size_t bytes_max, size_t *bytes_out)
-{
-    size_t capacity = 1 << 16;
-    size_t bytes = 0;
-    char *text = malloc(capacity);
-    while (text != NULL) {
-        bytes += fread(text + bytes, 1, capacity - 1 - bytes, stream);
-        if (bytes < capacity - 1) {
-            break;
-        }
-        char *larger = capacity > bytes_max ? NULL : realloc(text, 2 * capacity);
-        if (larger == NULL) {
-            free(text);
-            return NULL;
-        }
-        text = larger;
-        capacity *= 2;
-    }
-    if (text != NULL) {
-        text[bytes] = '\0';
-        *bytes_out = bytes;
-    }
-    return text;
-}
-
-char *tt_file_read(const char *path, size_t bytes_max, size_t *bytes_out, tt_text *why)
-{
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL) {
-        (void)refuse(why, "cannot open: %s", strerror(errno));
-        return NULL;
-    }
-    char *text = stream_read(stream, bytes_max, bytes_out);
-    if (text == NULL) {
-        (void)refuse(why, "too large, or out of memory");
-    } else if (ferror(stream)) {
-        (void)refuse(why, "cannot read: %s", strerror(errno));
-        free(text);
-        text = NULL;
-    }
-    fclose(stream);
-    return text;
-}
 
 static bool ends_in(const char *name, const char *ending)
 {

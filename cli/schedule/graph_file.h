@@ -37,7 +37,4 @@ tt_status tt_graph_load(const char *name, const tt_network_config *config, tt_te
 /* As JSON. False if it could not be written. */
 bool tt_graph_write_json(const tt_graph *graph, FILE *stream);
 
-/* All of a file, ended by a zero; NULL with the cause in `why`. The caller frees. */
-char *tt_file_read(const char *path, size_t bytes_max, size_t *bytes_out, tt_text *why);
-
 #endif

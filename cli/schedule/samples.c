@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/schedule/graph_file.h"
+#include "cli/file_text.h"
 
 enum {
     SAMPLES_BYTES_MAX = 1 << 20,

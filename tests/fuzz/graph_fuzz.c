@@ -7,6 +7,7 @@
  *
  * Labels: cli schedule */
 #include "base/assert.h"
+#include "cli/file_text.c"
 #include "cli/schedule/graph_file.c"
 #include "cli/schedule/samples.c"
 #include "model/registry.h"

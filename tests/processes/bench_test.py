@@ -13,7 +13,7 @@ import unittest
 
 TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
 KEYS = {"op", "dtype", "bytes", "ranks", "transport", "buffers", "touched", "iterations",
-        "time_us", "algbw_gbs", "busbw_gbs", "wrong", "algorithm", "model_us"}
+        "time_us", "algbw_gbs", "busbw_gbs", "wrong", "algorithm", "model_us", "hosts"}
 FEW = ["-b", "12", "-e", "64K", "-f", "64", "-i", "3", "-w", "1"]
 
 
@@ -23,7 +23,8 @@ def bench(*arguments):
 
 class Bench(unittest.TestCase):
     def test_no_collective_has_a_wrong_element(self):
-        for collective in ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall"):
+        for collective in ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall",
+                           "sendrecv"):
             for buffers in ("--arena", "--foreign"):
                 with self.subTest(collective=collective, buffers=buffers):
                     result = bench(collective, "-n", "3", buffers, "--touch", *FEW)
@@ -53,6 +54,24 @@ class Bench(unittest.TestCase):
                               record["buffers"], record["touched"], record["wrong"]),
                              ("allreduce", "f64", 2, "tcp", "arena", False, 0))
 
+    def test_a_barrier_is_one_line_without_bytes(self):
+        for ranks, transport in ((1, "auto"), (2, "auto"), (3, "tcp")):
+            with self.subTest(ranks=ranks), tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "out.json")
+                result = bench("barrier", "-n", str(ranks), "--transport", transport, "--json",
+                               str(path), *FEW)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                record, = [json.loads(line) for line in path.read_text().splitlines()]
+                self.assertEqual(record.keys() & KEYS, KEYS)
+                self.assertEqual((record["op"], record["bytes"], record["ranks"], record["hosts"]),
+                                 ("barrier", 0, ranks, 1))
+                self.assertGreater(record["time_us"], 0)
+
+    def test_sendrecv_needs_two_ranks(self):
+        result = bench("sendrecv", "-n", "1", *FEW)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("needs two ranks or more; give -n 2", result.stderr)
+
     def test_the_default_number_of_calls_takes_some_time(self):
         def iterations(size, *more):
             with tempfile.TemporaryDirectory() as folder:
@@ -77,6 +96,7 @@ class Bench(unittest.TestCase):
         for arguments, text in ((["scatter"], "give one of"), ([], "give one of"),
                                 (["allreduce", "--op", "xor"], "xor is not defined for f32"),
                                 (["allgather", "--in-place"], "no in-place form"),
+                                (["sendrecv", "--in-place"], "no in-place form"),
                                 (["allreduce", "--arena", "--foreign"], "exclude each other")):
             result = bench(*arguments)
             self.assertEqual(result.returncode, 2)

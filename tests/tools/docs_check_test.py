@@ -78,6 +78,16 @@ class DocsCheckTest(unittest.TestCase):
         for line in found.splitlines():
             self.assertIn(f"[{check}]", line)
 
+    def test_fields_of_clusters_are_those_of_the_table(self):
+        self.expect("clusters", "docs/simulating.md", "| `network.latency_us` | us | 0 |",
+                    "| `network.latency_us` | ms | 0 |", "network.latency_us: the row is to be")
+        self.expect("clusters", "src/sim/cluster_fields.c", ".fallback = 48",
+                    ".fallback = 64", "network.head_bytes")
+        self.expect("clusters", "src/sim/cluster_fields.c", "\"of an uplink, in each",
+                    "\"of two uplinks, in each", "tree.bandwidth_gbs")
+        self.expect("clusters", "docs/simulating.md", "| `noise.hiccup_ms` |",
+                    "| `noise.delay_ms` |", "no field is called noise.delay_ms")
+
     def test_the_tree_is_sound(self):
         self.assertEqual(self.findings(draws=True), "")
 
