@@ -57,11 +57,22 @@ typedef struct model_state {
     uint32_t unfinished_count; /* transfers in flight, for the barrier */
 } model_state;
 
+static double share_of(tt_task_kind kind)
+{
+    return kind == TT_TASK_REDUCE_SCATTER || kind == TT_TASK_ALL_GATHER ? 0.5 : 1;
+}
+
+double tt_wire_hold_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes)
+{
+    const double whole_us = wire->hold_us != NULL
+                                ? wire->hold_us(wire->user, bytes)
+                                : wire->overhead_us + (double)bytes * wire->byte_us;
+    return share_of(kind) * whole_us;
+}
+
 double tt_wire_time_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes)
 {
-    const bool is_half = kind == TT_TASK_REDUCE_SCATTER || kind == TT_TASK_ALL_GATHER;
-    const double whole_us = wire->overhead_us + wire->latency_us + (double)bytes * wire->byte_us;
-    return is_half ? whole_us / 2 : whole_us;
+    return tt_wire_hold_us(wire, kind, bytes) + share_of(kind) * wire->latency_us;
 }
 
 void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluation *evaluation)
@@ -111,16 +122,15 @@ static void on_start(void *user, const tt_task_chunk *chunk)
     const tt_task_lane lane = tt_task_kind_lane(chunk->kind);
     line_state *line = &model->lines[lane];
     const tt_wire *wire = &model->config->wire;
-    const double latency_us =
-        tt_wire_time_us(wire, chunk->kind, 0) -
-        tt_wire_time_us(&(tt_wire){.overhead_us = wire->overhead_us}, chunk->kind, 0);
-    const double whole_us = tt_wire_time_us(wire, chunk->kind, chunk->bytes);
+    const double hold_us = tt_wire_hold_us(wire, chunk->kind, chunk->bytes);
     const double start_us = fmax(model->now_us, line->free_us);
-    line->free_us = start_us + whole_us - latency_us;
-    line->busy_us += whole_us - latency_us;
+    line->free_us = start_us + hold_us;
+    line->busy_us += hold_us;
     TT_ASSERT(line->tail - line->head < line->capacity);
-    line->ring[line->tail++ % line->capacity] = (flight_state){
-        .ack_us = line->free_us + latency_us, .task = chunk->task, .index = chunk->index};
+    line->ring[line->tail++ % line->capacity] =
+        (flight_state){.ack_us = line->free_us + share_of(chunk->kind) * wire->latency_us,
+                       .task = chunk->task,
+                       .index = chunk->index};
     span_tell(model, (tt_interval){.kind = (tt_span_kind)(TT_SPAN_PUSH + (int)lane),
                                    .step = (uint32_t)chunk->round,
                                    .transfer = chunk->task,

@@ -21,9 +21,14 @@ typedef struct tt_wire {
     double overhead_us;
     double byte_us;
     double latency_us;
+    /* How long a chunk of so many bytes holds it, where that is no line: a line near it is above
+     * then, from which policies choose lengths. NULL: the line is all there is. */
+    double (*hold_us)(const void *user, uint64_t bytes);
+    const void *user;
 } tt_wire;
 
-/* Time one transfer of `bytes` takes alone, its latency included. */
+/* Time for which one transfer of `bytes` holds the wire, and with its latency. */
+double tt_wire_hold_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes);
 double tt_wire_time_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes);
 
 typedef enum tt_span_kind {

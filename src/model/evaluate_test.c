@@ -157,6 +157,31 @@ static void test_steps_compute_as_long_as_their_scales_say(void **state)
     tt_plan_fini(&plan);
 }
 
+/* 1 us up to 1,000 bytes, 5 beyond. */
+static double stairs_us(const void *user, uint64_t bytes)
+{
+    const double *low_us = user;
+    return bytes <= 1000 ? *low_us : 5;
+}
+
+static void test_a_wire_may_be_any_function_of_bytes(void **state)
+{
+    (void)state;
+    static const double low_us = 1;
+    static const tt_tensor tensors[] = {{"a", 1000, 0, 20}, {"b", 3000, 1, 15}};
+    static const tt_workload workload = {tensors, 2, 10, 10};
+    const tt_wire stairs = {.latency_us = 0.5, .hold_us = stairs_us, .user = &low_us};
+    assert_near(1.5, tt_wire_time_us(&stairs, TT_TASK_ALLREDUCE, 1000));
+    assert_near(2.5, tt_wire_hold_us(&stairs, TT_TASK_ALL_GATHER, 3000));
+    tt_policy_input input = input_of(&workload, TT_FORM_ALLREDUCE, stairs);
+    /* b from 15 to 20, a behind it to 21; the last is acknowledged at 21.5 */
+    assert_near(21.5, evaluate(&tt_policy_fifo, &input, true).step_us);
+    input.chunk_bytes = 1000;
+    input.credit_bytes = 4000;
+    /* three chunks of b until 18, a from 20 to 21 */
+    assert_near(21.5, evaluate(&tt_policy_slices, &input, true).step_us);
+}
+
 static void test_overlap_figures_follow_their_definitions(void **state)
 {
     (void)state;
@@ -334,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_priority_and_crossing_gain_only_together),
         cmocka_unit_test(test_what_is_not_agreed_yet_is_not_sent),
         cmocka_unit_test(test_steps_compute_as_long_as_their_scales_say),
+        cmocka_unit_test(test_a_wire_may_be_any_function_of_bytes),
         cmocka_unit_test(test_overlap_figures_follow_their_definitions),
         cmocka_unit_test(test_the_efficiency_is_that_of_the_evaluated_step),
         cmocka_unit_test(test_no_policy_beats_the_bounds_or_the_fluid_ideal),
