@@ -23,8 +23,8 @@ typedef struct tt_wire {
     double latency_us;
     /* How long a chunk of so many bytes holds it, where that is no line: a line near it is above
      * then, from which policies choose lengths. NULL: the line is all there is. */
-    double (*hold_us)(const void *user, uint64_t bytes);
-    const void *user;
+    double (*hold_us)(void *user, uint64_t bytes);
+    void *user;
 } tt_wire;
 
 /* Time for which one transfer of `bytes` holds the wire, and with its latency. */

@@ -15,8 +15,9 @@
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
 #include "sim/moves.h"
-#include "sim/rank_noise.h"
 #include "sim/strategy/launch_times.h"
-#include "sim/trainer.h"
+#include "sim/train/rank_noise.h"
+#include "sim/train/trainer.h"
+#include "sim/train/walked_wire.h"
 
 #endif

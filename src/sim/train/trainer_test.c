@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 #include "sim/strategy/launch_times.h"
-#include "sim/trainer.h"
+#include "sim/train/trainer.h"
 
 /* 10 us forward, 30 backward, 1,000 bytes. */
 static const tt_tensor tensors[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * trainer.c - see trainer.h. */
-#include "sim/trainer.h"
+#include "sim/train/trainer.h"
 
 #include <math.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "sim/rank_noise.h"
+#include "sim/train/rank_noise.h"
 
 enum { RANKS = 20000, STEPS = 10 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rank_noise.c - one block of random words for each rank and step; see rank_noise.h. */
-#include "sim/rank_noise.h"
+#include "sim/train/rank_noise.h"
 
 #include <math.h>
 

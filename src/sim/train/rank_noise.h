@@ -14,8 +14,8 @@
  * Threads: pure.
  * Memory:  none.
  */
-#ifndef TUTTI_SIM_RANK_NOISE_H
-#define TUTTI_SIM_RANK_NOISE_H
+#ifndef TUTTI_SIM_TRAIN_RANK_NOISE_H
+#define TUTTI_SIM_TRAIN_RANK_NOISE_H
 
 #include <stddef.h>
 #include <stdint.h>

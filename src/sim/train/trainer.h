@@ -10,11 +10,11 @@
  * Threads: pure.
  * Memory:  scratch during the call.
  */
-#ifndef TUTTI_SIM_TRAINER_H
-#define TUTTI_SIM_TRAINER_H
+#ifndef TUTTI_SIM_TRAIN_TRAINER_H
+#define TUTTI_SIM_TRAIN_TRAINER_H
 
 #include "model/model.h"
-#include "sim/rank_noise.h"
+#include "sim/train/rank_noise.h"
 
 typedef struct tt_training {
     const tt_timetable *plan; /* sound; delays of its transfers are what agreeing takes */

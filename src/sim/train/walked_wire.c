@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * walked_wire.c - see walked_wire.h. */
+#include "sim/train/walked_wire.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/base.h"
+#include "kernel/hash64.h"
+#include "sim/fabric_topology.h"
+
+enum {
+    LENGTHS_MAX = 4096, /* remembered; a power of two */
+    LINE_LOW = 64 << 10,
+    LINE_HIGH = 16 << 20,
+    SEGMENT_BYTES = 256 << 10,
+    EAGER_BYTES = 4 << 10,
+};
+
+static const uint64_t memory_bytes_max = UINT64_C(2) << 30;
+
+typedef struct walked_length {
+    uint64_t bytes;
+    bool is_known;
+    tt_moves_result result;
+} walked_length;
+
+struct tt_walked_wire {
+    tt_walked_config config;
+    const tt_allocator *allocator;
+    tt_fabric *fabric;
+    tt_fabric_places places;
+    uint64_t *done_ns;      /* [ranks] */
+    walked_length *lengths; /* [LENGTHS_MAX] open addressing */
+    uint32_t length_count;
+    walked_length spare; /* of a length that is not remembered */
+    tt_status status;
+    tt_text why;
+    double line_start_us, line_byte_us;
+};
+
+void tt_walked_config_init(tt_walked_config *config)
+{
+    *config = (tt_walked_config){.segment_bytes = SEGMENT_BYTES,
+                                 .eager_bytes_max = EAGER_BYTES,
+                                 .memory_bytes_max = memory_bytes_max,
+                                 .allocator = &tt_allocator_default};
+}
+
+static tt_status walk(tt_walked_wire *wire, walked_length *length)
+{
+    const tt_walked_config *config = &wire->config;
+    const uint64_t elements = (length->bytes + sizeof(float) - 1) / sizeof(float);
+    const tt_moves_input input = {
+        .fabric = wire->fabric,
+        .problem = {.collective = TT_ALLREDUCE,
+                    .dtype = TT_F32,
+                    .redop = TT_SUM,
+                    .size = config->fabric.rank_count,
+                    .element_bytes = sizeof(float),
+                    .segment_bytes = config->segment_bytes,
+                    .bytes = elements * sizeof(float),
+                    .postscale = 1.0,
+                    .is_in_place = true,
+                    .topology = &wire->places.topology},
+        .forced = config->algorithm,
+        .eager_bytes_max = config->eager_bytes_max,
+        .memory_bytes_max = config->memory_bytes_max,
+        .allocator = wire->allocator,
+    };
+    wire->fabric->ops->reset(wire->fabric);
+    return tt_moves_run(&input, &wire->why, wire->done_ns, &length->result);
+}
+
+/* The place of a length in the table: its own, or a free one. */
+static walked_length *place_of(tt_walked_wire *wire, uint64_t bytes)
+{
+    uint64_t at = tt_hash64_mix(bytes, 0) % LENGTHS_MAX;
+    while (wire->lengths[at].is_known && wire->lengths[at].bytes != bytes) {
+        at = (at + 1) % LENGTHS_MAX;
+    }
+    return &wire->lengths[at];
+}
+
+const tt_moves_result *tt_walked_wire_result(tt_walked_wire *wire, uint64_t bytes)
+{
+    walked_length *length = place_of(wire, bytes);
+    if (length->is_known) {
+        return &length->result;
+    }
+    const bool is_kept = wire->length_count + 1 < LENGTHS_MAX; /* a search ends at a free place */
+    length = is_kept ? length : &wire->spare;
+    length->bytes = bytes;
+    if (wire->status == TT_OK) {
+        wire->status = walk(wire, length);
+    }
+    if (wire->status != TT_OK) {
+        return NULL;
+    }
+    length->is_known = is_kept;
+    wire->length_count += is_kept ? 1 : 0;
+    return &length->result;
+}
+
+static double hold_us(void *user, uint64_t bytes)
+{
+    const tt_moves_result *result = tt_walked_wire_result(user, bytes);
+    return result != NULL ? (double)result->end_ns / 1000 : 0;
+}
+
+static tt_status make_line(tt_walked_wire *wire)
+{
+    const tt_moves_result *low = tt_walked_wire_result(wire, LINE_LOW);
+    const double low_us = low != NULL ? (double)low->end_ns / 1000 : 0;
+    const tt_moves_result *high = tt_walked_wire_result(wire, LINE_HIGH);
+    const double high_us = high != NULL ? (double)high->end_ns / 1000 : 0;
+    const double byte_us = (high_us - low_us) / (LINE_HIGH - LINE_LOW);
+    wire->line_byte_us = byte_us > 0 ? byte_us : 0;
+    const double start_us = low_us - wire->line_byte_us * LINE_LOW;
+    wire->line_start_us = start_us > 0 ? start_us : 0;
+    return wire->status;
+}
+
+static tt_status reserve(tt_walked_wire *wire, tt_text *why)
+{
+    const tt_walked_config *config = &wire->config;
+    TT_TRY(tt_fabric_create(config->model, &config->fabric, wire->allocator, why, &wire->fabric));
+    TT_TRY(tt_fabric_places_make(&config->fabric, wire->allocator, &wire->places));
+    wire->done_ns = tt_allocate(wire->allocator, config->fabric.rank_count, sizeof(uint64_t));
+    wire->lengths = tt_allocate(wire->allocator, LENGTHS_MAX, sizeof(*wire->lengths));
+    return wire->done_ns != NULL && wire->lengths != NULL ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+tt_status tt_walked_wire_create(const tt_walked_config *config, tt_text *why,
+                                tt_walked_wire **wire_out)
+{
+    tt_walked_wire *wire = tt_allocate(config->allocator, 1, sizeof(*wire));
+    if (wire == NULL) {
+        return TT_ERR_NO_MEMORY;
+    }
+    wire->config = *config;
+    wire->allocator = config->allocator;
+    tt_status status = reserve(wire, why);
+    if (status == TT_OK) {
+        status = make_line(wire);
+        tt_text_add(why, "%s", wire->why.bytes);
+    }
+    if (status != TT_OK) {
+        tt_walked_wire_destroy(wire);
+        return status;
+    }
+    *wire_out = wire;
+    return TT_OK;
+}
+
+tt_wire tt_walked_wire_costs(tt_walked_wire *wire)
+{
+    return (tt_wire){.overhead_us = wire->line_start_us,
+                     .byte_us = wire->line_byte_us,
+                     .hold_us = hold_us,
+                     .user = wire};
+}
+
+void tt_walked_wire_destroy(tt_walked_wire *wire)
+{
+    if (wire->fabric != NULL) {
+        wire->fabric->ops->destroy(wire->fabric);
+    }
+    if (wire->places.numbers != NULL) {
+        tt_fabric_places_release(&wire->places);
+    }
+    tt_release(wire->allocator, wire->done_ns, wire->config.fabric.rank_count, sizeof(uint64_t));
+    tt_release(wire->allocator, wire->lengths, LENGTHS_MAX, sizeof(*wire->lengths));
+    tt_release(wire->allocator, wire, 1, sizeof(*wire));
+}
+
+tt_status tt_walked_wire_status(const tt_walked_wire *wire, tt_text *why)
+{
+    if (wire->status != TT_OK) {
+        tt_text_add(why, "%s", wire->why.bytes);
+    }
+    return wire->status;
+}
