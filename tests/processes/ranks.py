@@ -77,8 +77,11 @@ class Rank:
                 self.changed.wait(min(left, 0.5))
 
     def say(self, text="go"):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
+        """A line for it, unless it has ended."""
+        try:
+            os.write(self.process.stdin.fileno(), f"{text}\n".encode())
+        except BrokenPipeError:
+            pass
 
     def code(self):
         try:

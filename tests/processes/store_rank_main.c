@@ -3,19 +3,19 @@
  * store_rank_main.c - one process of a job with a store, for the tests of faults.
  *
  *     tutti-store_rank serve
- *     tutti-store_rank POLICY UPDATE ITERATIONS COUNT [WORD]
+ *     tutti-store_rank POLICY UPDATE ITERATIONS COUNT WORD...
  *
  * UPDATE add: values are counters, one byte per worker; every read is checked against the bound of
  * the policy. UPDATE sum: sums of floats, compared bit by bit with the order of workers. UPDATE
  * sgd:lr=1.0, with bulk: a worker in turn sets the rate of each iteration. Prints
- * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". WORDs: `hold`: after
- * "going" it waits for a line on standard input. `leave=RANK:N`: after N iterations this rank
- * leaves the job with the store open, and the others check that its pushes are in the values, no
- * more and no less; `exit=RANK:N`: it exits without a goodbye. `late`: before it opens the
- * store, it prints "going" and waits for a line. `alone`: the end is not checked
- * together with the others, of which one may have died; sums go on after an iteration that was lost
- * with a server, which prints "lost ITERATION TEXT". Exit codes: 0; 2 wrong usage; 3 no init; 4
- * wrong value; 7 a call failed.
+ * "going" after three iterations, "done" at the end, or "failed STATUS TEXT". WORDs: `hold=N`:
+ * after N iterations it waits for a line on standard input; `hold`: after "going". `leave=RANK:N`:
+ * after N iterations this rank leaves the job with the store open, and the others check that its
+ * pushes are in the values, no more and no less; `exit=RANK:N`: it exits without a goodbye. `late`:
+ * before it opens the store, it prints "going" and waits for a line. `alone`: the end is not
+ * checked together with the others, of which one may have died; sums go on after an iteration that
+ * was lost with a server, which prints "lost ITERATION TEXT". Exit codes: 0; 2 wrong usage; 3 no
+ * init; 4 wrong value; 7 a call failed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -37,7 +37,8 @@ typedef struct job {
     size_t count;
     void *pushed, *read;
     uint64_t clock, pushes, uncounted;
-    bool is_alone, is_late, holds;
+    bool is_alone, is_late;
+    uint64_t holds_after, passed;
     uint32_t leaver; /* UINT32_MAX: nobody leaves */
     uint64_t leaves_after;
     bool has_goodbye;
@@ -45,31 +46,35 @@ typedef struct job {
 
 /* ---- the end of one rank, or a pause ---- */
 
-static void read_word(job *own, const char *word)
+static void read_words(job *own, char *const *words)
 {
-    const bool leaves = strncmp(word, "leave=", 6) == 0, exits = strncmp(word, "exit=", 5) == 0;
-    own->holds = strcmp(word, "hold") == 0;
-    own->is_late = strcmp(word, "late") == 0;
-    own->is_alone = strcmp(word, "alone") == 0;
-    own->has_goodbye = leaves;
-    if (leaves || exits) {
-        char *end;
-        own->leaver = (uint32_t)strtoul(strchr(word, '=') + 1, &end, 10);
-        own->leaves_after = strtoull(end + 1, NULL, 10);
-        own->is_alone = true;
+    own->holds_after = number_of(words, "hold", GOING);
+    own->is_late = number_of(words, "late", 1) == 1;
+    own->is_alone = number_of(words, "alone", 1) == 1;
+    for (; *words != NULL; words++) {
+        const bool leaves = strncmp(*words, "leave=", 6) == 0;
+        if (leaves || strncmp(*words, "exit=", 5) == 0) {
+            char *end;
+            own->leaver = (uint32_t)strtoul(strchr(*words, '=') + 1, &end, 10);
+            own->leaves_after = strtoull(end + 1, NULL, 10);
+            own->has_goodbye = leaves;
+            own->is_alone = true;
+        }
     }
 }
 
-/* After an iteration. */
-static void pass(const job *own, uint64_t iterations)
+/* After an iteration; under a quorum a worker that was late has skipped some. */
+static void pass(job *own, uint64_t iterations)
 {
-    if (iterations == GOING) {
+    const uint64_t before = own->passed;
+    own->passed = iterations;
+    if (before < GOING && iterations >= GOING) {
         say("going");
-        if (own->holds) {
-            hold();
-        }
     }
-    if (own->rank == own->leaver && iterations == own->leaves_after) {
+    if (before < own->holds_after && iterations >= own->holds_after) {
+        hold();
+    }
+    if (own->rank == own->leaver && iterations >= own->leaves_after) {
         if (own->has_goodbye) {
             (void)tutti_shutdown(own->context);
         }
@@ -172,7 +177,7 @@ static void run_counters(job *own)
         check_counters(own,
                        own->is_alone && own->leaver == UINT32_MAX ? 0 : needed_at(own, own->clock));
         start_and_wait(own);
-        pass(own, own->pushes);
+        pass(own, own->clock);
     }
     check_counts(own);
     if (!own->is_alone) {
@@ -270,7 +275,7 @@ static void run_rates(job *own)
     }
 }
 
-static int work(int argument_count, char **arguments)
+static int work(char **arguments)
 {
     job own = {
         .policy = arguments[1], .is_sum = strcmp(arguments[2], "sum") == 0, .leaver = UINT32_MAX};
@@ -279,9 +284,7 @@ static int work(int argument_count, char **arguments)
         printf("init %s\n", tutti_last_error(NULL));
         return NO_INIT;
     }
-    if (argument_count > 5) {
-        read_word(&own, arguments[5]);
-    }
+    read_words(&own, arguments + 5);
     own.rank = (uint32_t)tutti_rank(own.context);
     own.workers = (uint32_t)tutti_size(own.context);
     own.iterations = (uint32_t)strtoul(arguments[3], NULL, 10);
@@ -315,5 +318,5 @@ int main(int argument_count, char **arguments)
     if (argument_count == 2 && strcmp(arguments[1], "serve") == 0) {
         return tutti_server_run(NULL) == TUTTI_OK ? 0 : NO_INIT;
     }
-    return argument_count >= 5 ? work(argument_count, arguments) : USAGE;
+    return argument_count >= 5 ? work(arguments) : USAGE;
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tutti/store.h>
 
@@ -25,6 +26,21 @@ static inline void say(const char *text)
 {
     puts(text);
     (void)fflush(stdout);
+}
+
+/* The N of the word NAME=N, or `alone` if the word is NAME; UINT64_MAX if neither is among them. */
+static inline uint64_t number_of(char *const *words, const char *name, uint64_t alone)
+{
+    const size_t length = strlen(name);
+    for (; *words != NULL; words++) {
+        if (strncmp(*words, name, length) == 0 && (*words)[length] == '=') {
+            return strtoull(*words + length + 1, NULL, 10);
+        }
+        if (strcmp(*words, name) == 0) {
+            return alone;
+        }
+    }
+    return UINT64_MAX;
 }
 
 /* Until the test has written a line, or has ended. */

@@ -204,24 +204,27 @@ class Stops(unittest.TestCase):
 
 
 class Ends(unittest.TestCase):
-    """Rank 1 ends with the store open, after 20 iterations."""
+    """Rank 1 ends with the store open, after 20 iterations. The others hold after 30 until it has
+    ended, unless they fail before."""
 
     def others(self, job):
         self.assertEqual(job[1].code(), 0, job[1].story())
         job[1].expect("^left$")
+        for rank in (job[0], job[2]):
+            rank.say()
         return job[0], job[2]
 
     def test_others_go_on_without_a_worker_that_ends(self):
         for policy in ("stale:1", "stale:2", "async", "quorum:2"):
             for how in ("leave", "exit"):
                 with self.subTest(policy=policy, how=how), \
-                        Job(3, 3, [policy, "add", 60, 20000, f"{how}=1:20"]) as job:
+                        Job(3, 3, [policy, "add", 60, 20000, f"{how}=1:20", "hold=30"]) as job:
                     for rank in self.others(job):
                         self.assertEqual(rank.code(), 0, rank.story())
                         rank.expect("^done$")
 
     def test_a_worker_that_leaves_counts_no_more_in_sums(self):
-        with Job(3, 3, ["bulk", "sum", 60, 20000, "leave=1:20"]) as job:
+        with Job(3, 3, ["bulk", "sum", 60, 20000, "leave=1:20", "hold=30"]) as job:
             for rank in self.others(job):
                 self.assertEqual(rank.code(), 0, rank.story())
                 rank.expect("^done$")
@@ -229,7 +232,7 @@ class Ends(unittest.TestCase):
     def test_bulk_names_a_worker_that_exits(self):
         for update in ("sum", "add"):
             with self.subTest(update=update), \
-                    Job(3, 3, ["bulk", update, 60, 20000, "exit=1:20"]) as job:
+                    Job(3, 3, ["bulk", update, 60, 20000, "exit=1:20", "hold=30"]) as job:
                 for rank in self.others(job):
                     self.assertEqual(rank.code(), 7, rank.story())
                     rank.expect(r"^failed -6 worker 1 \(rank 1\) is gone .*policy bulk needs")
@@ -240,7 +243,7 @@ class Ends(unittest.TestCase):
             for how, words in (("leave", "failed -7 worker 1 .rank 1. has left, and what it owned"),
                                ("exit", "failed -6 worker 1 .rank 1. is gone")):
                 with self.subTest(policy=policy, update=update, how=how), \
-                        Job(3, 0, [policy, update, 250, 20000, f"{how}=1:20"]) as job:
+                        Job(3, 0, [policy, update, 60, 20000, f"{how}=1:20", "hold=30"]) as job:
                     for rank in self.others(job):
                         self.assertEqual(rank.code(), 7, rank.story())
                         rank.expect(f"^{words}")
