@@ -16,6 +16,8 @@
 #include "sim/fabric.h"
 #include "sim/moves.h"
 #include "sim/strategy/launch_times.h"
+#include "sim/strategy/strategy.h"
+#include "sim/train/job.h"
 #include "sim/train/rank_noise.h"
 #include "sim/train/trainer.h"
 #include "sim/train/walked_wire.h"
