@@ -12,6 +12,7 @@
 
 extern const tt_command tt_command_bench;
 extern const tt_command tt_command_cluster;
+extern const tt_command tt_command_simulate;
 extern const tt_command tt_command_codec;
 extern const tt_command tt_command_completion;
 extern const tt_command tt_command_config;

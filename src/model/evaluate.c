@@ -28,6 +28,7 @@ typedef struct line_state {
     uint64_t tail;
     double free_us;
     double busy_us;
+    double last_ack_us;
 } line_state;
 
 /* Conditions that a transfer still waits for in this step. */
@@ -57,22 +58,21 @@ typedef struct model_state {
     uint32_t unfinished_count; /* transfers in flight, for the barrier */
 } model_state;
 
-static double share_of(tt_task_kind kind)
+tt_wire_cost tt_wire_cost_of(const tt_wire *wire, tt_task_kind kind, uint64_t bytes)
 {
-    return kind == TT_TASK_REDUCE_SCATTER || kind == TT_TASK_ALL_GATHER ? 0.5 : 1;
-}
-
-double tt_wire_hold_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes)
-{
-    const double whole_us = wire->hold_us != NULL
-                                ? wire->hold_us(wire->user, bytes)
-                                : wire->overhead_us + (double)bytes * wire->byte_us;
-    return share_of(kind) * whole_us;
+    const bool is_half = kind == TT_TASK_REDUCE_SCATTER || kind == TT_TASK_ALL_GATHER;
+    const double share = is_half ? 0.5 : 1;
+    const tt_wire_cost whole =
+        wire->cost != NULL
+            ? wire->cost(wire->user, bytes)
+            : (tt_wire_cost){wire->overhead_us + (double)bytes * wire->byte_us, wire->latency_us};
+    return (tt_wire_cost){share * whole.hold_us, share * whole.latency_us};
 }
 
 double tt_wire_time_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes)
 {
-    return tt_wire_hold_us(wire, kind, bytes) + share_of(kind) * wire->latency_us;
+    const tt_wire_cost cost = tt_wire_cost_of(wire, kind, bytes);
+    return cost.hold_us + cost.latency_us;
 }
 
 void tt_overlap(double network_us, double compute_us, double step_us, tt_evaluation *evaluation)
@@ -122,15 +122,15 @@ static void on_start(void *user, const tt_task_chunk *chunk)
     const tt_task_lane lane = tt_task_kind_lane(chunk->kind);
     line_state *line = &model->lines[lane];
     const tt_wire *wire = &model->config->wire;
-    const double hold_us = tt_wire_hold_us(wire, chunk->kind, chunk->bytes);
+    const tt_wire_cost cost = tt_wire_cost_of(wire, chunk->kind, chunk->bytes);
     const double start_us = fmax(model->now_us, line->free_us);
-    line->free_us = start_us + hold_us;
-    line->busy_us += hold_us;
+    line->free_us = start_us + cost.hold_us;
+    line->busy_us += cost.hold_us;
     TT_ASSERT(line->tail - line->head < line->capacity);
+    const double ack_us = fmax(line->free_us + cost.latency_us, line->last_ack_us);
+    line->last_ack_us = ack_us; /* acknowledged in order */
     line->ring[line->tail++ % line->capacity] =
-        (flight_state){.ack_us = line->free_us + share_of(chunk->kind) * wire->latency_us,
-                       .task = chunk->task,
-                       .index = chunk->index};
+        (flight_state){.ack_us = ack_us, .task = chunk->task, .index = chunk->index};
     span_tell(model, (tt_interval){.kind = (tt_span_kind)(TT_SPAN_PUSH + (int)lane),
                                    .step = (uint32_t)chunk->round,
                                    .transfer = chunk->task,

@@ -15,20 +15,26 @@
 
 #include "model/transfer_plan.h"
 
+/* Of a chunk: the next one waits for the first, its end for both. */
+typedef struct tt_wire_cost {
+    double hold_us, latency_us;
+} tt_wire_cost;
+
 /* A chunk of d bytes holds its wire for overhead + d * byte_us; its credit returns latency_us
  * later. Halves of an all-reduce (reduce-scatter, all-gather) cost half of it each. */
 typedef struct tt_wire {
     double overhead_us;
     double byte_us;
     double latency_us;
-    /* How long a chunk of so many bytes holds it, where that is no line: a line near it is above
-     * then, from which policies choose lengths. NULL: the line is all there is. */
-    double (*hold_us)(void *user, uint64_t bytes);
+    /* How long a chunk of so many bytes holds it, and its latency, where these are no line: a line
+     * near them is above then, from which policies choose lengths. NULL: the line is all there is.
+     */
+    tt_wire_cost (*cost)(void *user, uint64_t bytes);
     void *user;
 } tt_wire;
 
-/* Time for which one transfer of `bytes` holds the wire, and with its latency. */
-double tt_wire_hold_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes);
+tt_wire_cost tt_wire_cost_of(const tt_wire *wire, tt_task_kind kind, uint64_t bytes);
+/* Time one transfer of `bytes` takes alone, its latency included. */
 double tt_wire_time_us(const tt_wire *wire, tt_task_kind kind, uint64_t bytes);
 
 typedef enum tt_span_kind {

@@ -158,10 +158,10 @@ static void test_steps_compute_as_long_as_their_scales_say(void **state)
 }
 
 /* 1 us up to 1,000 bytes, 5 beyond. */
-static double stairs_us(void *user, uint64_t bytes)
+static tt_wire_cost stairs(void *user, uint64_t bytes)
 {
     const double *low_us = user;
-    return bytes <= 1000 ? *low_us : 5;
+    return (tt_wire_cost){bytes <= 1000 ? *low_us : 5, 0.5};
 }
 
 static void test_a_wire_may_be_any_function_of_bytes(void **state)
@@ -170,10 +170,10 @@ static void test_a_wire_may_be_any_function_of_bytes(void **state)
     double low_us = 1;
     static const tt_tensor tensors[] = {{"a", 1000, 0, 20}, {"b", 3000, 1, 15}};
     static const tt_workload workload = {tensors, 2, 10, 10};
-    const tt_wire stairs = {.latency_us = 0.5, .hold_us = stairs_us, .user = &low_us};
-    assert_near(1.5, tt_wire_time_us(&stairs, TT_TASK_ALLREDUCE, 1000));
-    assert_near(2.5, tt_wire_hold_us(&stairs, TT_TASK_ALL_GATHER, 3000));
-    tt_policy_input input = input_of(&workload, TT_FORM_ALLREDUCE, stairs);
+    const tt_wire wire = {.cost = stairs, .user = &low_us};
+    assert_near(1.5, tt_wire_time_us(&wire, TT_TASK_ALLREDUCE, 1000));
+    assert_near(2.5, tt_wire_cost_of(&wire, TT_TASK_ALL_GATHER, 3000).hold_us);
+    tt_policy_input input = input_of(&workload, TT_FORM_ALLREDUCE, wire);
     /* b from 15 to 20, a behind it to 21; the last is acknowledged at 21.5 */
     assert_near(21.5, evaluate(&tt_policy_fifo, &input, true).step_us);
     input.chunk_bytes = 1000;

@@ -80,6 +80,7 @@ static const tt_strategy tutti = {
     .name = "tutti",
     .summary = "planned tensors by first use, in chunks; small ones fused",
     .source = "docs/scheduling.md",
+    .overlaps = true,
     .can_cross = true,
     .takes_credit = true,
     .takes_fuse = true,

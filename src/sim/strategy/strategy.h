@@ -26,6 +26,7 @@ typedef struct tt_strategy {
     const char *name;    /* as users write it */
     const char *summary; /* one line */
     const char *source;  /* where it is described */
+    bool overlaps;       /* exchanges begin before those ahead of them are over */
     bool can_cross;      /* settings.crosses_steps has a meaning */
     bool takes_credit;   /* so has credit_bytes, */
     bool takes_fuse;     /* and fuse_bytes */

@@ -109,7 +109,7 @@ static tt_status count(const tt_timetable *plan, tt_walked_wire *wire, tt_text *
 static tt_status train(const tt_job *job, tt_walked_wire *wire, tt_text *why, tt_job_result *result)
 {
     const tt_rank_noise noise = noise_of(job);
-    const tt_wire costs = tt_walked_wire_costs(wire);
+    const tt_wire costs = tt_walked_wire_costs(wire, job->strategy->overlaps);
     tt_timetable plan;
     TT_TRY(tt_plan_init(&plan, job->workload, job->allocator));
     const tt_training training = {.plan = &plan,

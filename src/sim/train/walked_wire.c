@@ -3,6 +3,7 @@
  * walked_wire.c - see walked_wire.h. */
 #include "sim/train/walked_wire.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -38,6 +39,7 @@ struct tt_walked_wire {
     tt_status status;
     tt_text why;
     double line_start_us, line_byte_us;
+    bool overlaps;
 };
 
 void tt_walked_config_init(tt_walked_config *config)
@@ -83,11 +85,12 @@ static walked_length *place_of(tt_walked_wire *wire, uint64_t bytes)
     return &wire->lengths[at];
 }
 
-const tt_moves_result *tt_walked_wire_result(tt_walked_wire *wire, uint64_t bytes)
+/* NULL: it cannot be walked. */
+static const walked_length *find(tt_walked_wire *wire, uint64_t bytes)
 {
     walked_length *length = place_of(wire, bytes);
     if (length->is_known) {
-        return &length->result;
+        return length;
     }
     const bool is_kept = wire->length_count + 1 < LENGTHS_MAX; /* a search ends at a free place */
     length = is_kept ? length : &wire->spare;
@@ -100,13 +103,56 @@ const tt_moves_result *tt_walked_wire_result(tt_walked_wire *wire, uint64_t byte
     }
     length->is_known = is_kept;
     wire->length_count += is_kept ? 1 : 0;
-    return &length->result;
+    return length;
 }
 
-static double hold_us(void *user, uint64_t bytes)
+const tt_moves_result *tt_walked_wire_result(tt_walked_wire *wire, uint64_t bytes)
 {
-    const tt_moves_result *result = tt_walked_wire_result(user, bytes);
-    return result != NULL ? (double)result->end_ns / 1000 : 0;
+    const walked_length *length = find(wire, bytes);
+    return length != NULL ? &length->result : NULL;
+}
+
+/* How long the busiest part of the network or of the ranks works for an all-reduce, if all of a
+ * kind do the same: what other all-reduces that are under way at the same time cannot use. */
+static double busy_us(const tt_walked_wire *wire, const walked_length *length)
+{
+    const tt_fabric_config *fabric = &wire->config.fabric;
+    const tt_moves_traffic *levels = length->result.levels;
+    const double ranks = fabric->rank_count, hosts = wire->places.topology.host_count;
+    const double users[TT_FABRIC_LEVELS] = {
+        [TT_FABRIC_HOST] = ranks,
+        [TT_FABRIC_LEAF] = hosts * fabric->cards_per_host,
+        [TT_FABRIC_TREE] = fabric->hosts_per_leaf > 0
+                               ? hosts / fabric->hosts_per_leaf * fabric->uplinks_per_leaf
+                               : 1,
+    };
+    double most_ns = 0, processor_ns = (ranks - 1) / ranks * (double)length->bytes *
+                                       (double)fabric->reduce_byte_fs / 1e6;
+    for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
+        const double frames = (double)levels[level].frames_sent;
+        const double bytes = (double)levels[level].bytes_sent + frames * fabric->head_bytes;
+        const tt_fabric_link *link = &fabric->links[level];
+        most_ns =
+            fmax(most_ns, (frames * (double)link->gap_ns + bytes * (double)link->byte_fs / 1e6) /
+                              fmax(users[level], 1));
+        processor_ns += 2 *
+                        (frames * (double)fabric->overhead_ns +
+                         bytes * (double)fabric->overhead_byte_fs / 1e6) /
+                        ranks;
+    }
+    return fmax(most_ns, processor_ns) / 1000;
+}
+
+static tt_wire_cost cost_of(void *user, uint64_t bytes)
+{
+    tt_walked_wire *wire = user;
+    const walked_length *length = find(wire, bytes);
+    if (length == NULL) {
+        return (tt_wire_cost){.hold_us = 0};
+    }
+    const double whole_us = (double)length->result.end_ns / 1000;
+    const double hold_us = wire->overlaps ? fmin(busy_us(wire, length), whole_us) : whole_us;
+    return (tt_wire_cost){hold_us, whole_us - hold_us};
 }
 
 static tt_status make_line(tt_walked_wire *wire)
@@ -154,11 +200,12 @@ tt_status tt_walked_wire_create(const tt_walked_config *config, tt_text *why,
     return TT_OK;
 }
 
-tt_wire tt_walked_wire_costs(tt_walked_wire *wire)
+tt_wire tt_walked_wire_costs(tt_walked_wire *wire, bool overlaps)
 {
+    wire->overlaps = overlaps;
     return (tt_wire){.overhead_us = wire->line_start_us,
                      .byte_us = wire->line_byte_us,
-                     .hold_us = hold_us,
+                     .cost = cost_of,
                      .user = wire};
 }
 

@@ -37,8 +37,10 @@ tt_status tt_walked_wire_create(const tt_walked_config *config, tt_text *why,
                                 tt_walked_wire **wire_out);
 void tt_walked_wire_destroy(tt_walked_wire *wire);
 
-/* Its costs, valid until it is destroyed. Its line goes through 64 KiB and 16 MiB. */
-tt_wire tt_walked_wire_costs(tt_walked_wire *wire);
+/* Its costs, valid until it is destroyed. Its line goes through 64 KiB and 16 MiB. `overlaps`: the
+ * next all-reduce begins when the busiest card or processor has done its part of this one, as calls
+ * of Tutti do; else when this one is over, as on a stream of NCCL's. */
+tt_wire tt_walked_wire_costs(tt_walked_wire *wire, bool overlaps);
 
 /* Whether every length that was asked for could be walked. A length that could not costs nothing,
  * and what was computed with it is void. */

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tutti simulate: steps that add up, sweeps, files, and refusals in one line.
+
+Labels: asan
+Needs: tutti_cli
+Timeout: 200
+"""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TUTTI = str(pathlib.Path(os.environ.get("TEST_BIN", "build/bin")) / "tutti")
+PARTS = ("compute", "slowest", "exposed", "agreement", "overhead", "input")
+
+
+def simulate(*arguments):
+    return subprocess.run([TUTTI, "simulate", *map(str, arguments)], capture_output=True,
+                          text=True, timeout=120)
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def rows(self, *arguments):
+        path = self.folder / "rows.json"
+        result = simulate(*arguments, "--json", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def refused(self, *arguments, code=1):
+        result = simulate(*arguments)
+        self.assertEqual(result.returncode, code, result.stdout)
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertTrue(lines[0].startswith("tutti simulate: "), lines[0])
+        return lines[0]
+
+    def test_the_parts_of_a_step_add_up(self):
+        for row in self.rows("-g", "resnet50", "--cluster", "ethernet-10g", "--sweep",
+                             "ranks=1,4,16", "--sweep", "strategy=tutti,ddp,tf-distribute"):
+            self.assertAlmostEqual(sum(row["us"][part] for part in PARTS), row["us"]["step"],
+                                   delta=1)
+            self.assertLessEqual(row["us"]["without_network"], row["us"]["step"] + 1)
+            self.assertEqual(sum(row["exchange_sizes"].values()) > 0, True)
+            if row["ranks"] == 1:
+                self.assertEqual(row["levels"]["leaf"], {"bytes": 0, "messages": 0})
+
+    def test_the_same_options_give_the_same_bytes(self):
+        arguments = ("-g", "vgg16", "-n", 12, "--cluster", "summit", "--seed", 5)
+        first = simulate(*arguments)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertEqual(first.stdout, simulate(*arguments).stdout)
+        self.assertNotEqual(first.stdout, simulate(*arguments[:-1], 6).stdout)
+
+    def test_more_bandwidth_makes_a_step_shorter(self):
+        rows = self.rows("-g", "vgg16", "-n", 16, "--sweep", "network.bandwidth_gbs=0.5,1,2,4,8")
+        steps = [row["us"]["step"] for row in rows]
+        self.assertEqual(steps, sorted(steps, reverse=True))
+        self.assertEqual([row["sweep"]["network.bandwidth_gbs"] for row in rows],
+                         ["0.5", "1", "2", "4", "8"])
+
+    def test_halves_send_half_the_bytes(self):
+        arguments = ("-g", "resnet50", "-n", 8, "--strategy", "ddp")
+        whole, = self.rows(*arguments)
+        half, = self.rows(*arguments, "--dtype", "bf16")
+        sent = [sum(level["bytes"] for level in row["levels"].values()) for row in (whole, half)]
+        self.assertAlmostEqual(sent[1] / sent[0], 0.5, delta=0.02)
+
+    def test_a_slow_rank_is_waited_for(self):
+        plain, = self.rows("-g", "resnet50", "-n", 16)
+        slow, = self.rows("-g", "resnet50", "-n", 16, "--slow", "3=1.5")
+        self.assertGreater(slow["us"]["slowest"], 0.3 * plain["us"]["compute"])
+
+    def test_a_cluster_from_a_file(self):
+        path = self.folder / "mine.json"
+        path.write_text('{"base": "ethernet-25g", "hosts": {"count": 2, "ranks_per_host": 4}}')
+        row, = self.rows("-g", "resnet50", "-n", 8, "--cluster", path)
+        self.assertEqual(row["cluster"], "mine")
+        text = self.refused("-g", "resnet50", "-n", 9, "--cluster", path)
+        self.assertIn("9 ranks do not fit cluster mine of 2 hosts with 4 ranks each", text)
+
+    def test_what_cannot_be_is_refused(self):
+        graph = ("-g", "resnet50")
+        self.assertIn("no graph; give --graph", self.refused(code=2))
+        self.assertIn("did you mean ddp", self.refused(*graph, "--strategy", "dpd"))
+        self.assertIn("did you mean summit", self.refused(*graph, "--cluster", "sumit"))
+        self.assertIn("did you mean network.bandwidth_gbs",
+                      self.refused(*graph, "--sweep", "network.bandwith_gbs=1"))
+        self.assertIn("give NAME=VALUE", self.refused(*graph, "--sweep", "ranks"))
+        self.assertIn("give RANK=FACTOR", self.refused(*graph, "--slow", "3"))
+        self.assertIn("slow rank 9: the job has ranks 0 to 7",
+                      self.refused(*graph, "--slow", "9=2"))
+        self.assertIn("--cross has no effect on strategy ddp",
+                      self.refused(*graph, "--strategy", "ddp", "--cross"))
+        self.assertIn("is no size", self.refused(*graph, "--sweep", "chunk=1X"))
+        self.assertIn("no such", self.refused("-g", "nothing.json").lower())
+
+
+if __name__ == "__main__":
+    unittest.main()
