@@ -289,9 +289,9 @@ static const tt_command_note examples[] = {
     {"tutti cluster --list", "Known clusters:"},
     {"tutti cluster --show ethernet-25g -o mine.json", "A file to change:"},
     {"tutti cluster --check mine.json --ranks 64", "Whether it is right, and 64 ranks fit:"},
-    {"tutti bench sendrecv -n 2 --json pairs.json", "Measure pairs of ranks of this host,"},
-    {"tutti bench allreduce -n 2 -b 64K -e 64M --touch --json sums.json", "and sums,"},
-    {"tutti cluster --fit pairs.json sums.json -o mine.json", "and fit a cluster to it:"},
+    {"tutti cluster --fit pairs.json sums.json -o mine.json",
+     "A cluster fitted to what tutti bench sendrecv and tutti bench allreduce measured here "
+     "(--json):"},
     {NULL, NULL},
 };
 
