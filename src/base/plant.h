@@ -85,6 +85,7 @@
     X(PUSH_WITH_A_LATER_OPTION)    \
     X(UNCOUNTED_PUSH_LOST)         \
     X(PUSH_SUMMED_AGAIN)           \
+    X(PUSH_ENCODED_AGAIN)          \
     X(PUSH_ROWS_NOT_ZEROED)        \
     X(PUSH_WITH_OTHER_ROWS)        \
     X(RELAY_COUNTS_JOINED)         \

@@ -4,14 +4,17 @@
  *
  *  (1) A part is adopted when every worker has declared how many of its pushes were answered. The
  *      most of these is the number from which it goes on, for all workers: a sum that one worker
- * has is never made again. (2) Workers push to it when they know that number, so no push arrives
- * before.
+ *      has is never made again.
+ *  (2) Workers push to it when they know that number, so no push arrives before.
+ *  (3) The residual of coded sums begins at zero: what the old owner kept is lost, as of a step
+ *      without error feedback. Draws of the codec follow the number of sums, so they go on.
  */
 #include <string.h>
 
 #include "base/base.h"
 #include "base/plant.h"
 #include "sync/rows/rows.h"
+#include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
 /* Index of the first one that is not below `number`. */
@@ -52,7 +55,8 @@ static tt_status find_place(tt_sync *sync, const tt_owner_key *key, uint32_t num
                             tt_split_part *place_out)
 {
     const uint64_t bytes = key->claim.count * tt_dtype_bytes((tt_dtype)key->claim.dtype);
-    const tt_split split = tt_rows_split(&key->store->split, &key->claim);
+    const tt_split whole = tt_rows_split(&key->store->split, &key->claim);
+    const tt_split split = tt_coded_split(&whole, &key->store->codec, key->is_coded);
     const uint32_t all = tt_split_cut(&split, key->id, bytes, NULL, 0);
     if (number >= all) {
         return TT_ERR_BAD_ARGUMENT;
@@ -136,7 +140,7 @@ static void settle(tt_sync *sync, tt_owner_part *part)
 void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_head *head)
 {
     tt_owner_part *part = tt_owner_find_part(key, head->lane);
-    if (!key->store->update.update->is_sum || key->is_coded || tt_owner_is_sums(key->store)) {
+    if (!key->store->update.update->is_sum || tt_owner_is_sums(key->store)) {
         return; /* there is more to lose than a sum */
     }
     if (part == NULL) {

@@ -13,8 +13,10 @@
  *  (2) A worker's residual is of the tensor's elements, not of its parts. It is renewed when a part
  *      is encoded. If the push did not count (quorum), what was sent is added to it again: nothing
  *      is lost. A tensor that fails takes its residual with it.
- *  (3) An owner's residual is of the sums it codes. A sum that has begun always ends.
- *  (4) The coded push is kept until its answer has arrived, so it could be sent again.
+ *  (3) An owner's residual is of the sums it codes. A sum that has begun always ends, unless its
+ *      owner dies: then the residual is lost, and that of the next owner begins at zero.
+ *  (4) The coded push is kept until its answer has arrived. If the part moves to another owner, the
+ *      same bytes are sent again: nothing is encoded twice.
  *
  * Layer:   sync, private.
  * Threads: as sync.h.

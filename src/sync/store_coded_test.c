@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_coded_test.c - texts of codecs, what is coded, residuals that are put back, and bytes of
- * peers.
+ * store_coded_test.c - texts of codecs, what is coded, residuals that are put back, bytes of peers,
+ * and pushes that are sent again when a server dies.
  *
  * Two workers and a server over frames that the test delivers itself, so that it sees their bytes.
  */
@@ -37,6 +37,7 @@ typedef struct process {
     tt_sync_request request, clock;
     float *values, *result;
     int ends;
+    bool is_gone;
 } process;
 
 struct world {
@@ -155,27 +156,42 @@ static void world_end(world *all)
     }
 }
 
+static bool step_all(const world *all)
+{
+    bool has_more = false;
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        const tt_machine machine = tt_sync_machine(all->processes[rank].sync);
+        has_more = (!all->processes[rank].is_gone && machine.ops->step(machine.self)) || has_more;
+    }
+    return has_more;
+}
+
+static void deliver(const world *all, const frame *one)
+{
+    const tt_machine machine = tt_sync_machine(all->processes[one->to].sync);
+    const bool is_long = one->head.payload_bytes > TT_INLINE_BYTES_MAX;
+    if (all->processes[one->to].is_gone || all->processes[one->from].is_gone) {
+        return;
+    }
+    void *room =
+        machine.ops->frame(machine.self, one->from, &one->head, is_long ? NULL : one->payload);
+    if (is_long && room != NULL) {
+        memcpy(room, one->payload, one->head.payload_bytes);
+        machine.ops->payload(machine.self, one->from, &one->head);
+    }
+}
+
 /* Deliver everything, in the order in which it was sent. */
 static void settle(world *all)
 {
     bool has_more = true;
     while (has_more) {
         has_more = false;
-        for (uint32_t rank = 0; rank < RANKS; rank++) {
-            const tt_machine machine = tt_sync_machine(all->processes[rank].sync);
-            has_more = machine.ops->step(machine.self) || has_more;
-        }
+        has_more = step_all(all);
         if (all->frame_count > 0) {
             const frame one = all->frames[0];
-            const tt_machine machine = tt_sync_machine(all->processes[one.to].sync);
-            const bool is_long = one.head.payload_bytes > TT_INLINE_BYTES_MAX;
             memmove(all->frames, all->frames + 1, --all->frame_count * sizeof(one));
-            void *room =
-                machine.ops->frame(machine.self, one.from, &one.head, is_long ? NULL : one.payload);
-            if (is_long && room != NULL) {
-                memcpy(room, one.payload, one.head.payload_bytes);
-                machine.ops->payload(machine.self, one.from, &one.head);
-            }
+            deliver(all, &one);
             free(one.payload);
             has_more = true;
         }
@@ -456,6 +472,114 @@ static void test_codecs_that_differ_are_refused_with_both_texts(void **state)
     world_end(&all);
 }
 
+/* ---- a server dies ---- */
+
+/* The server is rank WORKERS: frames of its own are lost with it. */
+static void kill_server(world *all)
+{
+    all->processes[WORKERS].is_gone = true;
+    for (uint32_t rank = 0; rank < WORKERS; rank++) {
+        const tt_machine machine = tt_sync_machine(all->processes[rank].sync);
+        machine.ops->peer(machine.self, WORKERS, TT_PEER_DOWN, "killed");
+    }
+}
+
+static const frame *find_push(const frame *frames, uint32_t count, uint32_t from, uint32_t lane)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (frames[i].head.kind == TT_SYNC_PUSH && frames[i].from == from &&
+            frames[i].head.lane == lane) {
+            return &frames[i];
+        }
+    }
+    return NULL;
+}
+
+/* Each push that the server had answered to nobody is sent to another owner, with its bytes. */
+static void test_a_push_is_sent_again_as_it_was_encoded(void **state)
+{
+    world all;
+    frame lost[FRAMES_MAX];
+    uint32_t lost_count = 0, again = 0;
+    (void)state;
+    begin(&all, "bulk", "sum", "int4");
+    push_once(&all);
+    for (uint32_t rank = 0; rank < WORKERS; rank++) {
+        submit(&all, rank, (tt_sync_request){.verb = TT_STORE_PUSH_PULL});
+    }
+    while (step_all(&all)) {
+    }
+    for (uint32_t i = 0; i < all.frame_count; i++) {
+        if (all.frames[i].to == WORKERS) {
+            lost[lost_count++] = all.frames[i];
+        }
+    }
+    const uint32_t before = all.frame_count;
+    kill_server(&all);
+    for (uint32_t i = 0; i < before; i++) { /* until all has been adopted */
+        all.frames[i].payload = all.frames[i].to == WORKERS ? NULL : all.frames[i].payload;
+    }
+    for (uint32_t at = 0; at < all.frame_count; at++) {
+        const frame one = all.frames[at];
+        const frame *old = find_push(lost, lost_count, one.from, one.head.lane);
+        if (at >= before && one.head.kind == TT_SYNC_PUSH) {
+            assert_non_null(old);
+            assert_int_equal(one.head.argument, old->head.argument);
+            assert_int_equal(one.head.payload_bytes, old->head.payload_bytes);
+            assert_memory_equal(one.payload, old->payload, one.head.payload_bytes);
+            again++;
+        }
+        deliver(&all, &one);
+        free(one.payload);
+        (void)step_all(&all);
+    }
+    all.frame_count = 0;
+    settle(&all);
+    assert_true(again > 0);
+    for (uint32_t rank = 0; rank < WORKERS; rank++) {
+        assert_int_equal(all.processes[rank].request.status, TT_OK);
+        assert_int_equal(all.processes[rank].ends, 4);
+    }
+    assert_memory_equal(all.processes[0].result, all.processes[1].result, COUNT * sizeof(float));
+    for (uint32_t i = 0; i < lost_count; i++) {
+        free(lost[i].payload);
+    }
+    world_end(&all);
+}
+
+/* What the owner kept is lost: the next sums are those of a store that begins. Workers have what
+ * their codes lacked. */
+static void test_sums_go_on_without_what_the_server_kept(void **state)
+{
+    double error = 0.0;
+    double *sums = calloc(COUNT, sizeof(double));
+    enum { TIMES = 20, DEATH = 7 };
+    world all;
+    (void)state;
+    begin(&all, "bulk", "sum", "int4");
+    for (int time = 0; time < TIMES; time++) {
+        if (time == DEATH) {
+            kill_server(&all);
+            settle(&all);
+        }
+        push_once(&all);
+        for (uint32_t rank = 0; rank < WORKERS; rank++) {
+            assert_int_equal(all.processes[rank].request.status, TT_OK);
+        }
+        assert_memory_equal(all.processes[0].result, all.processes[1].result,
+                            COUNT * sizeof(float));
+        for (uint32_t i = 0; i < COUNT; i++) {
+            sums[i] += (double)all.processes[0].result[i];
+        }
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        error += fabs(sums[i] - TIMES * (3.0 + 2.0 * (double)(i % 100) / 100.0)) / COUNT;
+    }
+    assert_true(error < 1.0); /* two residuals, of at most a step of the codec each */
+    free(sums);
+    world_end(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +592,8 @@ int main(void)
         cmocka_unit_test(test_bad_bytes_name_their_sender),
         cmocka_unit_test(test_a_nan_is_seen_once_and_stays_in_no_residual),
         cmocka_unit_test(test_codecs_that_differ_are_refused_with_both_texts),
+        cmocka_unit_test(test_a_push_is_sent_again_as_it_was_encoded),
+        cmocka_unit_test(test_sums_go_on_without_what_the_server_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  *
  * store_move.c - parts of a worker's tensors whose owner is gone; see store_worker.h.
  *
- * For policy bulk and update sum without a codec: such an owner had no state. (Not for named sums,
+ * For policy bulk and update sum: such an owner had no state that others need. (Not for named sums,
  * of which owners know more: who has joined or left a key, and what was objected to.) All workers
  * offer a part to the same new owner, the next live one of a fixed order, and tell it how many
  * pushes of the part were answered to them (ADOPT). It replies to all with the most of these
@@ -13,12 +13,18 @@
  *  (2) A part that moves takes no answer, and sends nothing but ADOPT. Answers of the old owner
  *      that arrive late are dropped: what this worker has declared stays true.
  *  (3) A push whose input is also its output, and has some of the answer's bytes, cannot be sent
- *      again: it is declared as answered.
+ *      again: it is declared as answered. Of coded pushes neither is touched before the answer has
+ *      arrived.
+ *  (4) A coded push is encoded once, also if it fails: it is sent again from its code. So the
+ *      residual is renewed once for each push, whatever becomes of owners. That of the old owner's
+ *      sums is lost.
  */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "base/plant.h"
+#include "sync/store_coded.h"
 #include "sync/sync_internal.h"
 
 /* The owner of a part, as far as this rank knows who is gone. */
@@ -38,8 +44,7 @@ bool tt_worker_can_move(const tt_sync *sync, const tt_worker_store *store, uint3
 {
     const uint32_t keeper = tt_sync_keeper(sync, &store->split);
     return store->status >= 0 && peer >= sync->roles.workers && store->update.update->is_sum &&
-           store->codec.codec == NULL && store->id != TT_STORE_SUMS &&
-           tt_policy_is_bulk(&store->policy) &&
+           store->id != TT_STORE_SUMS && tt_policy_is_bulk(&store->policy) &&
            !sync->is_gone[tt_split_rank(&store->split, keeper)];
 }
 
@@ -80,7 +85,7 @@ static void part_withdraw(tt_sync *sync, tt_worker_key *key, uint32_t number)
     const tt_sync_request *request = key->queue.first;
     tt_worker_recall(sync, key, number, peer);
     part->is_torn = part->is_torn || (part->is_arriving && tt_worker_is_push(request) &&
-                                      request->input == request->output);
+                                      request->input == request->output && !key->is_coded);
     part->is_arriving = false; /* see gone_frame of sync.c for a peer that still sends */
 }
 
@@ -169,6 +174,9 @@ void tt_worker_adopted(tt_sync *sync, tt_worker_store *store, uint32_t peer, con
     part->is_moving = false;
     part->lost = tt_max_u64(part->lost, head->argument);
     if (part->is_awaited && !tt_worker_is_held(sync, key, head->lane)) {
+        if (TT_PLANT(PUSH_ENCODED_AGAIN) && key->is_coded && tt_worker_is_push(key->queue.first)) {
+            tt_coded_encode(sync, key, head->lane);
+        }
         tt_worker_transmit(sync, key, head->lane);
     }
 }

@@ -69,6 +69,7 @@ struct play {
     tt_sim *sim;
     tt_split split;
     oracle *known;
+    losses *losses;
     worker workers[PROCESSES_MAX]; /* servers have nothing but `sync` */
     damage done;
     tt_random random;
@@ -183,8 +184,10 @@ static void judge_read(worker *own, uint32_t tensor)
     all->result.reads++;
     if (!drawn->has_counters && !drawn->is_uniform) {
         const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
-        if (!rows_are_equal(drawn, tensor, &state->request,
-                            oracle_value(all->known, tensor, version))) {
+        if (drawn->can_lose && coded_applies(drawn, tensor)
+                ? !losses_are_equal(all->losses, &all->done, tensor, version, state->read)
+                : !rows_are_equal(drawn, tensor, &state->request,
+                                  oracle_value(all->known, tensor, version))) {
             blame(all, "rank %u read other bits of tensor %u after %u iterations", own->rank,
                   tensor, version);
         }
@@ -774,6 +777,7 @@ store_result store_run(const scene *drawn, bool is_verbose)
     all->result = (store_result){.is_good = true};
     all->split = tt_split_make(drawn->workers, drawn->servers);
     all->known = oracle_make(drawn);
+    all->losses = losses_make(drawn, all->known);
     all->sim = tt_sim_create(&drawn->sim);
     tt_random_init(&all->random, drawn->seed, 78);
     for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
@@ -789,6 +793,7 @@ store_result store_run(const scene *drawn, bool is_verbose)
     if (!tt_sim_destroy(all->sim)) {
         blame(all, "memory is left behind");
     }
+    losses_free(all->losses);
     oracle_free(all->known);
     const store_result result = all->result;
     free(all);

@@ -16,7 +16,8 @@
  *   ends          every request of a live worker ends; an error names a process that is gone
  *   tables        chosen rows have what pushes of whole tables with zeros elsewhere make of them
  *   servers       of bulk sums: if owners are left, workers go on. An iteration fails on a worker
- *                 only if others may have its sum, and at most one for each server that was killed
+ *                 only if others may have its sum, and at most one for each server that was killed.
+ *                 What an owner kept of coded sums is lost with it, and that of no other
  *
  * Layer:   tests.
  * Threads: one.
@@ -142,6 +143,19 @@ void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t 
 void oracle_first(const scene *drawn, uint32_t tensor, void *values);
 /* The value after so many iterations, under bulk. */
 const void *oracle_value(const oracle *known, uint32_t tensor, uint32_t iterations);
+/* The same, if what owners kept of coded sums was lost before iteration `reset`. */
+const void *oracle_value_after(oracle *known, uint32_t tensor, uint32_t iterations, uint32_t reset);
+
+/* ---- coded sums whose owners die: store_losses.c ---- */
+
+typedef struct losses losses;
+
+losses *losses_make(const scene *drawn, oracle *known);
+void losses_free(losses *all);
+/* Do values that were read have the bits of so many iterations? Of parts whose first owner is gone,
+ * with any one loss of what owners kept, but on all workers alike. */
+bool losses_are_equal(losses *all, const damage *done, uint32_t tensor, uint32_t iterations,
+                      const void *values);
 
 /* ---- codecs ---- */
 

@@ -194,8 +194,7 @@ void scene_draw(scene *drawn, uint64_t seed)
     coded_draw(drawn);
     draw_uniform(drawn);
     rows_draw(drawn);
-    drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum &&
-                      drawn->codec_text == NULL;
+    drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum;
 }
 
 /* ---- values ---- */
@@ -241,6 +240,10 @@ struct oracle {
     const scene *drawn;
     float *values[TENSORS_MAX][ITERATIONS_MAX + 1];
     float *residuals[WORKERS_MAX + 1]; /* of the tensor at hand; the last: of owners */
+    bool keeps_sums;                   /* that owners have coded with what they keep: */
+    float *sums[TENSORS_MAX][ITERATIONS_MAX];
+    /* [tensor][reset][iterations], made when asked for */
+    float *after[TENSORS_MAX][ITERATIONS_MAX][ITERATIONS_MAX + 1];
 };
 
 /* The next value from the last one: all pushes in the order of workers, then the update. */
@@ -262,6 +265,9 @@ static void next_value(oracle *known, uint32_t tensor, uint32_t iteration, float
         for (uint64_t i = 0; i < count; i++) {
             next[i] = worker == 0 && !has_value ? pushed[i] : next[i] + pushed[i];
         }
+    }
+    if (known->keeps_sums) {
+        memcpy(known->sums[tensor][iteration], next, count * sizeof(float));
     }
     if (drawn->update.update->is_sum) {
         coded_pass(drawn, tensor,
@@ -286,6 +292,7 @@ oracle *oracle_make(const scene *drawn)
 {
     oracle *known = calloc(1, sizeof(*known));
     known->drawn = drawn;
+    known->keeps_sums = drawn->can_lose && drawn->codec_text != NULL && drawn->codec.has_feedback;
     if (drawn->has_counters || drawn->is_uniform) {
         return known;
     }
@@ -294,6 +301,9 @@ oracle *oracle_make(const scene *drawn)
         float *states[2] = {calloc(count, sizeof(float)), calloc(count, sizeof(float))};
         for (uint32_t i = 0; i <= drawn->iterations; i++) {
             known->values[tensor][i] = calloc(count, sizeof(float));
+        }
+        for (uint32_t i = 0; known->keeps_sums && i < drawn->iterations; i++) {
+            known->sums[tensor][i] = calloc(count, sizeof(float));
         }
         for (uint32_t i = 0; i <= WORKERS_MAX; i++) {
             known->residuals[i] = calloc(count, sizeof(float));
@@ -318,6 +328,12 @@ void oracle_free(oracle *known)
     for (uint32_t tensor = 0; tensor < TENSORS_MAX; tensor++) {
         for (uint32_t i = 0; i <= ITERATIONS_MAX; i++) {
             free(known->values[tensor][i]);
+            for (uint32_t k = 0; k < ITERATIONS_MAX; k++) {
+                free(known->after[tensor][k][i]);
+            }
+        }
+        for (uint32_t i = 0; i < ITERATIONS_MAX; i++) {
+            free(known->sums[tensor][i]);
         }
     }
     free(known);
@@ -327,4 +343,25 @@ const void *oracle_value(const oracle *known, uint32_t tensor, uint32_t iteratio
 {
     TT_ASSERT(iterations <= known->drawn->iterations);
     return known->values[tensor][iterations];
+}
+
+const void *oracle_value_after(oracle *known, uint32_t tensor, uint32_t iterations, uint32_t reset)
+{
+    const scene *drawn = known->drawn;
+    float **chain = known->after[tensor][reset];
+    const uint64_t count = drawn->counts[tensor] + 1;
+    TT_ASSERT(reset < iterations && iterations <= drawn->iterations);
+    if (!known->keeps_sums) {
+        return known->values[tensor][iterations];
+    }
+    if (chain[iterations] == NULL) {
+        float *residual = calloc(count, sizeof(float));
+        for (uint32_t i = reset; i < drawn->iterations; i++) {
+            chain[i + 1] = malloc(count * sizeof(float));
+            memcpy(chain[i + 1], known->sums[tensor][i], count * sizeof(float));
+            coded_pass(drawn, tensor, (coded_sender){UINT32_MAX, i, residual}, chain[i + 1]);
+        }
+        free(residual);
+    }
+    return chain[iterations];
 }
