@@ -26,8 +26,6 @@
 
 #include "processes/store_report.h"
 
-enum { GOING = 3 };
-
 typedef struct job {
     tutti_context *context;
     tutti_store *store;
@@ -63,17 +61,11 @@ static void read_words(job *own, char *const *words)
     }
 }
 
-/* After an iteration; under a quorum a worker that was late has skipped some. */
+/* After an iteration. */
 static void pass(job *own, uint64_t iterations)
 {
-    const uint64_t before = own->passed;
+    go_on(own->passed, iterations, own->holds_after);
     own->passed = iterations;
-    if (before < GOING && iterations >= GOING) {
-        say("going");
-    }
-    if (before < own->holds_after && iterations >= own->holds_after) {
-        hold();
-    }
     if (own->rank == own->leaver && iterations >= own->leaves_after) {
         if (own->has_goodbye) {
             (void)tutti_shutdown(own->context);

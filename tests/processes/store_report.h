@@ -20,6 +20,7 @@
 
 #include <tutti/store.h>
 
+enum { GOING = 3 };
 enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7 };
 
 static inline void say(const char *text)
@@ -47,6 +48,18 @@ static inline uint64_t number_of(char *const *words, const char *name, uint64_t 
 static inline void hold(void)
 {
     while (getchar() != '\n' && !feof(stdin)) {
+    }
+}
+
+/* A worker has completed `now` iterations, after `before`: it prints "going" after three, and holds
+ * after `holds_after`. Under a quorum a worker that was late skips some. */
+static inline void go_on(uint64_t before, uint64_t now, uint64_t holds_after)
+{
+    if (before < GOING && now >= GOING) {
+        say("going");
+    }
+    if (before < holds_after && now >= holds_after) {
+        hold();
     }
 }
 
