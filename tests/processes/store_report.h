@@ -3,7 +3,7 @@
  * store_report.h - what the ranks of the tests of stores print, and how they end.
  *
  * One line per event on standard output, flushed. Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong
- * value; 7 a call failed, which is printed as "failed STATUS TEXT".
+ * value; 7 a call failed, which is printed as "ended NANOSECONDS" and "failed STATUS TEXT".
  *
  * Layer:   tests.
  * Threads: one.
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tutti/store.h>
 
@@ -63,9 +64,20 @@ static inline void go_on(uint64_t before, uint64_t now, uint64_t holds_after)
     }
 }
 
+/* The time, on the clock of the test. */
+static inline void say_time(const char *what)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%s %" PRIu64 "\n", what,
+           (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec);
+    (void)fflush(stdout);
+}
+
 static inline void must(tutti_context *context, tutti_status status)
 {
     if (status != TUTTI_OK) {
+        say_time("ended");
         printf("failed %d %s\n", (int)status, tutti_last_error(context));
         (void)fflush(stdout);
         (void)tutti_shutdown(context);
