@@ -327,5 +327,5 @@ def test_the_others_go_on_without_a_killed_worker(tmp_path):
              if not key.startswith("TUTTI_") or key == "TUTTI_LIBRARY"}
     done = subprocess.run([os.environ["TEST_BIN"] + "/tutti", "run", "--keep-going", "-n", "2",
                            "--servers", "2", sys.executable, str(script)],
-                          timeout=60, capture_output=True, text=True, env=clean)
+                          timeout=200, capture_output=True, text=True, env=clean)
     assert done.stdout.count("trained 30") == 1, done.stdout + done.stderr

@@ -167,6 +167,21 @@ class ServedRanks(Ranks):
                          lambda rank: [*map(str, of_worker(rank))] if rank < workers else ["serve"],
                          {"TUTTI_SERVERS": str(servers), **(variables or {})}, **keywords)
 
+    def lose(self, *victims):
+        """Kills them, and lets the other workers, which hold, go on without them; returns these."""
+        for victim in victims:
+            self[victim].signal(signal.SIGKILL)
+        return self.go_on_without(*victims)
+
+    def go_on_without(self, *ended):
+        """Once these have ended. The lines are there for workers that hold later, too."""
+        for rank in ended:
+            self[rank].code()
+        others = [self[rank] for rank in range(self.workers) if rank not in ended]
+        for rank in others:
+            rank.say()
+        return others
+
     def stories(self):
         return [rank.story() for rank in self]
 

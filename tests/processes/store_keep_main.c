@@ -7,8 +7,9 @@
  *
  * WORDs: save=CLOCK:FILE, load=FILE before the first iteration, reshard=CLOCK:SERVERS,
  * rate=CLOCK:LR from that clock on (set at clock 0), survive=FILE: iterations have no end until a
- * server dies; then FILE is loaded, and ITERATIONS are made; busy=FILE: save with a call in flight.
- * Prints "saved", "loaded C" and, at the end, "bits H", a hash of the values. Exit codes: 0; 2
+ * server dies; then FILE is loaded, and ITERATIONS are made; busy=FILE: save with a call in flight;
+ * hold=N: after N iterations it waits for a line on standard input. Prints "going" after three
+ * iterations, "saved", "loaded C" and, at the end, "bits H", a hash of the values. Exit codes: 0; 2
  * wrong usage; 3 no init; 7 a call failed.
  */
 #include <inttypes.h>
@@ -133,6 +134,7 @@ static void train(job *own, char **words)
 {
     act(own, words);
     while (own->clock < own->iterations || own->survive != NULL) {
+        const uint64_t before = own->clock;
         const tutti_status status = iterate(own);
         if (status == TUTTI_ERR_PEER_DOWN && own->survive != NULL) {
             load(own, own->survive);
@@ -140,6 +142,7 @@ static void train(job *own, char **words)
         } else {
             must(own->context, status);
             act(own, words);
+            go_on(before, own->clock, number_of(words, "hold", GOING));
         }
     }
 }

@@ -14,8 +14,8 @@
  * pushes are in the values, no more and no less; `exit=RANK:N`: it exits without a goodbye. `late`:
  * before it opens the store, it prints "going" and waits for a line. `alone`: the end is not
  * checked together with the others, of which one may have died; sums go on after an iteration that
- * was lost with a server, which prints "lost ITERATION TEXT". Exit codes: 0; 2 wrong usage; 3 no
- * init; 4 wrong value; 7 a call failed.
+ * was lost with a server, which prints "lost ITERATION TEXT". `times`: prints "at NANOSECONDS"
+ * after each iteration. Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong value; 7 a call failed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -26,8 +26,6 @@
 
 #include "processes/store_report.h"
 
-enum { GOING = 3 };
-
 typedef struct job {
     tutti_context *context;
     tutti_store *store;
@@ -37,7 +35,7 @@ typedef struct job {
     size_t count;
     void *pushed, *read;
     uint64_t clock, pushes, uncounted;
-    bool is_alone, is_late;
+    bool is_alone, is_late, tells_times;
     uint64_t holds_after, passed;
     uint32_t leaver; /* UINT32_MAX: nobody leaves */
     uint64_t leaves_after;
@@ -51,6 +49,7 @@ static void read_words(job *own, char *const *words)
     own->holds_after = number_of(words, "hold", GOING);
     own->is_late = number_of(words, "late", 1) == 1;
     own->is_alone = number_of(words, "alone", 1) == 1;
+    own->tells_times = number_of(words, "times", 1) == 1;
     for (; *words != NULL; words++) {
         const bool leaves = strncmp(*words, "leave=", 6) == 0;
         if (leaves || strncmp(*words, "exit=", 5) == 0) {
@@ -63,17 +62,14 @@ static void read_words(job *own, char *const *words)
     }
 }
 
-/* After an iteration; under a quorum a worker that was late has skipped some. */
+/* After an iteration. */
 static void pass(job *own, uint64_t iterations)
 {
-    const uint64_t before = own->passed;
+    if (own->tells_times) {
+        say_time("at");
+    }
+    go_on(own->passed, iterations, own->holds_after);
     own->passed = iterations;
-    if (before < GOING && iterations >= GOING) {
-        say("going");
-    }
-    if (before < own->holds_after && iterations >= own->holds_after) {
-        hold();
-    }
     if (own->rank == own->leaver && iterations >= own->leaves_after) {
         if (own->has_goodbye) {
             (void)tutti_shutdown(own->context);

@@ -3,7 +3,7 @@
  * store_report.h - what the ranks of the tests of stores print, and how they end.
  *
  * One line per event on standard output, flushed. Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong
- * value; 7 a call failed, which is printed as "failed STATUS TEXT".
+ * value; 7 a call failed, which is printed as "ended NANOSECONDS" and "failed STATUS TEXT".
  *
  * Layer:   tests.
  * Threads: one.
@@ -17,9 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tutti/store.h>
 
+enum { GOING = 3 };
 enum { USAGE = 2, NO_INIT = 3, WRONG_VALUE = 4, FAILED = 7 };
 
 static inline void say(const char *text)
@@ -50,9 +52,32 @@ static inline void hold(void)
     }
 }
 
+/* A worker has completed `now` iterations, after `before`: it prints "going" after three, and holds
+ * after `holds_after`. Under a quorum a worker that was late skips some. */
+static inline void go_on(uint64_t before, uint64_t now, uint64_t holds_after)
+{
+    if (before < GOING && now >= GOING) {
+        say("going");
+    }
+    if (before < holds_after && now >= holds_after) {
+        hold();
+    }
+}
+
+/* The time, on the clock of the test. */
+static inline void say_time(const char *what)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%s %" PRIu64 "\n", what,
+           (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec);
+    (void)fflush(stdout);
+}
+
 static inline void must(tutti_context *context, tutti_status status)
 {
     if (status != TUTTI_OK) {
+        say_time("ended");
         printf("failed %d %s\n", (int)status, tutti_last_error(context));
         (void)fflush(stdout);
         (void)tutti_shutdown(context);

@@ -3,8 +3,8 @@
  * store_rows_main.c - one process of a job with a table, of which workers push and pull rows.
  *
  *     tutti-store_rows serve
- *     tutti-store_rows count POLICY ITERATIONS ROWS LENGTH
- *     tutti-store_rows sum ITERATIONS ROWS LENGTH
+ *     tutti-store_rows count POLICY ITERATIONS ROWS LENGTH [hold=N]
+ *     tutti-store_rows sum ITERATIONS ROWS LENGTH [hold=N]
  *     tutti-store_rows keep FILE ROWS LENGTH
  *     tutti-store_rows refuse
  *
@@ -12,7 +12,8 @@
  * and every read is checked against the bound of the policy. sum: bulk sums of rows that change,
  * compared bit by bit; an iteration may be lost with a server, which prints "lost". keep: adam;
  * a run that is saved, loaded and resharded has the bits of one that pushes whole tables. refuse:
- * texts of what cannot be done. Prints "going" after three iterations, "done" at the end, or
+ * texts of what cannot be done. `hold=N`: after N iterations it waits for a line on standard input.
+ * Prints "going" after three iterations, "done" at the end, or
  * "failed STATUS TEXT". Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong value; 7 a call failed.
  */
 #include <inttypes.h>
@@ -24,13 +25,11 @@
 
 #include "processes/store_report.h"
 
-enum { GOING = 3 };
-
 typedef struct job {
     tutti_context *context;
     tutti_store *store;
     uint32_t rank, workers;
-    uint64_t rows, length;
+    uint64_t rows, length, holds_after;
     uint64_t *chosen; /* [rows] */
     uint64_t *values; /* [rows][length], of any type */
 } job;
@@ -136,10 +135,9 @@ static void run_counters(job *own, const char *policy, uint64_t iterations)
             check_row(own, own->chosen[i], (const int64_t *)own->values + i * own->length, counted,
                       needed_at(policy, clock));
         }
+        const uint64_t before = clock;
         counted += push_and_clock(own, &clock);
-        if (round == GOING) {
-            say("going");
-        }
+        go_on(before, clock, own->holds_after);
     }
     must(own->context, tutti_barrier(own->context));
     must(own->context, tutti_store_pull(own->store, "t", own->values));
@@ -212,9 +210,7 @@ static void run_sums(job *own, uint64_t iterations)
             check_sum(own, iteration, values, count);
         }
         tutti_handle_free(handle);
-        if (iteration == GOING) {
-            say("going");
-        }
+        go_on(iteration, iteration + 1, own->holds_after);
     }
 }
 
@@ -317,10 +313,13 @@ static void run_refused(job *own)
     expect(own, tutti_store_start(own->store, &call, &handle), "rows is NULL and row_count 2");
 }
 
+/* Words follow after so many arguments. */
 static int work(int argument_count, char **arguments)
 {
     const char *verb = arguments[1];
-    job own = {.rows = 5, .length = 2};
+    job own = {.rows = 5,
+               .length = 2,
+               .holds_after = number_of(arguments + argument_count, "hold", GOING)};
     if (tutti_init(NULL, &own.context) != TUTTI_OK) {
         printf("init %s\n", tutti_last_error(NULL));
         return NO_INIT;
@@ -356,12 +355,15 @@ int main(int argument_count, char **arguments)
         const char *verb;
         int argument_count;
     } verbs[] = {{"count", 6}, {"sum", 5}, {"keep", 5}, {"refuse", 2}};
-    if (argument_count == 2 && strcmp(arguments[1], "serve") == 0) {
+    if (argument_count < 2) {
+        return USAGE;
+    }
+    if (strcmp(arguments[1], "serve") == 0) {
         return tutti_server_run(NULL) == TUTTI_OK ? 0 : NO_INIT;
     }
     for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++) {
-        if (argument_count == verbs[i].argument_count && strcmp(arguments[1], verbs[i].verb) == 0) {
-            return work(argument_count, arguments);
+        if (argument_count >= verbs[i].argument_count && strcmp(arguments[1], verbs[i].verb) == 0) {
+            return work(verbs[i].argument_count, arguments);
         }
     }
     return USAGE;

@@ -54,25 +54,26 @@ class Values(unittest.TestCase):
 
 
 class Deaths(unittest.TestCase):
+    """A server is killed in the middle of iterations. Workers hold after 30 of 60 until it has
+    ended."""
+
     def test_sums_go_on_without_a_killed_server(self):
         for servers, rows in ((1, 20000), (2, 20000), (3, 5)):
             with self.subTest(servers=servers, rows=rows), \
-                    Job(3, servers, ["sum", 100, rows, 9]) as job:
+                    Job(3, servers, ["sum", 60, rows, 9, "hold=30"]) as job:
                 job[0].expect("^going$")
-                job[3].signal(signal.SIGKILL)
-                for rank in range(3):
-                    self.assertEqual(job[rank].code(), 0, job[rank].story())
-                    job[rank].expect("^done$")
+                for rank in job.lose(3):
+                    self.assertEqual(rank.code(), 0, rank.story())
+                    rank.expect("^done$")
 
     def test_a_killed_server_is_named(self):
-        with Job(3, 2, ["count", "stale:2", 250, 20000, 2]) as job:
-            job[0].expect("^going$")
-            job[3].signal(signal.SIGKILL)
-            for rank in range(3):
-                code = job[rank].code()
-                if code != 0:  # it may have been through
-                    self.assertEqual(code, 7, job[rank].story())
-                    job[rank].expect(r"^failed -6 server 0 \(rank 3\) is gone")
+        for policy in ("bulk", "stale:2", "quorum:2"):
+            with self.subTest(policy=policy), \
+                    Job(3, 2, ["count", policy, 60, 20000, 2, "hold=30"]) as job:
+                job[0].expect("^going$")
+                for rank in job.lose(3):
+                    self.assertEqual(rank.code(), 7, rank.story())
+                    rank.expect(r"^failed -6 server 0 \(rank 3\) is gone")
 
 
 if __name__ == "__main__":

@@ -75,29 +75,34 @@ class Refused(unittest.TestCase):
 
 
 class Deaths(unittest.TestCase):
-    FOREVER = ["250", "20000"]
+    """A process is killed in the middle of iterations. Workers hold after 30 of 60 until it has
+    ended, so their next call is one without it, unless an earlier one was."""
+    MIDDLE = ["60", "20000", "hold=30"]
+
+    def named(self, rank, text):
+        self.assertEqual(rank.code(), 7, rank.story())
+        rank.expect(f"^failed -6 {text}")
+
+    def done(self, rank):
+        self.assertEqual(rank.code(), 0, rank.story())
+        rank.expect("^done$")
 
     def test_a_killed_server_is_named_by_every_call(self):
-        for policy, update in (("bulk", "add"), ("stale:2", "add"), ("async", "add")):
-            with self.subTest(policy=policy), \
-                    Job(3, 2, [policy, update, *self.FOREVER]) as job:
-                job[0].expect("^going$")
-                job[3].signal(signal.SIGKILL)
-                for rank in range(3):
-                    code = job[rank].code()
-                    if code != 0:  # it may have been through
-                        self.assertEqual(code, 7, job[rank].story())
-                        job[rank].expect(r"^failed -6 server 0 \(rank 3\) is gone")
+        for policy in ("bulk", "stale:2", "async", "quorum:2"):
+            for server in (0, 1):
+                with self.subTest(policy=policy, server=server), \
+                        Job(3, 2, [policy, "add", *self.MIDDLE]) as job:
+                    job[0].expect("^going$")
+                    for rank in job.lose(3 + server):
+                        self.named(rank, rf"server {server} \(rank {3 + server}\) is gone")
 
     def test_sums_go_on_without_a_killed_server(self):
         for servers, count in ((1, 200000), (2, 200000), (3, 20000), (3, 3)):
             with self.subTest(servers=servers, count=count), \
-                    Job(3, servers, ["bulk", "sum", "100", str(count), "alone"]) as job:
+                    Job(3, servers, ["bulk", "sum", 60, count, "alone", "hold=30"]) as job:
                 job[0].expect("^going$")
-                job[3].signal(signal.SIGKILL)
-                for rank in range(3):
-                    self.assertEqual(job[rank].code(), 0, job[rank].story())
-                    job[rank].expect("^done$")
+                for rank in job.lose(3):
+                    self.done(rank)
 
     def open_late(self, job):
         """A server dies, and all workers know it, before the store is opened."""
@@ -123,45 +128,38 @@ class Deaths(unittest.TestCase):
                 self.assertEqual(self.open_late(job), [0] * 3, job.stories())
 
     def test_sums_name_the_last_server(self):
-        with Job(2, 2, ["bulk", "sum", "100000", "30000", "alone"]) as job:
+        with Job(2, 2, ["bulk", "sum", *self.MIDDLE, "alone"]) as job:
             job[0].expect("^going$")
             job[2].signal(signal.SIGKILL)
             job[2].code()
-            job[3].signal(signal.SIGKILL)
-            for rank in range(2):
-                self.assertEqual(job[rank].code(), 7, job[rank].story())
-                job[rank].expect(r"^failed -6 server [01] \(rank [23]\) is gone")
+            for rank in job.lose(3):
+                self.named(rank, r"server [01] \(rank [23]\) is gone")
 
     def test_bulk_names_a_killed_worker(self):
-        with Job(3, 3, ["bulk", "sum", *self.FOREVER]) as job:
-            job[0].expect("^going$")
-            job[1].signal(signal.SIGKILL)
-            for rank in (0, 2):
-                code = job[rank].code()
-                if code != 0:
-                    self.assertEqual(code, 7, job[rank].story())
-                    job[rank].expect(r"^failed -6 worker 1 \(rank 1\) is gone")
-            for rank in (3, 4, 5):
-                self.assertEqual(job[rank].code(), 0, job[rank].story())
+        for update in ("sum", "add"):
+            with self.subTest(update=update), Job(3, 3, ["bulk", update, *self.MIDDLE]) as job:
+                job[0].expect("^going$")
+                for rank in job.lose(1):
+                    self.named(rank, r"worker 1 \(rank 1\) is gone")
+                for rank in (3, 4, 5):
+                    self.assertEqual(job[rank].code(), 0, job[rank].story())
 
     def test_others_go_on_without_a_killed_worker(self):
         for policy in ("stale:2", "async", "quorum:2", "quorum:3"):
             with self.subTest(policy=policy), \
-                    Job(3, 3, [policy, "add", *self.FOREVER, "alone"]) as job:
+                    Job(3, 3, [policy, "add", *self.MIDDLE, "alone"]) as job:
                 job[1].expect("^going$")
-                job[1].signal(signal.SIGKILL)
-                for rank in (0, 2):
-                    self.assertEqual(job[rank].code(), 0, job[rank].story())
-                    job[rank].expect("^done$")
+                for rank in job.lose(1):
+                    self.done(rank)
 
 
 class Stops(unittest.TestCase):
-    FOREVER = Deaths.FOREVER
-
     def test_a_stopped_worker_is_named_and_waited_for(self):
-        with Job(3, 1, ["stale:1", "add", *self.FOREVER]) as job:
+        with Job(3, 1, ["stale:1", "add", 60, 20000, "hold=30"]) as job:
             job[1].expect("^going$")
             job[1].signal(signal.SIGSTOP)
+            for rank in range(3):
+                job[rank].say()
             job[0].expect("rank 1 does not respond .*stopped.*waiting for it", of_log=True)
             job[1].signal(signal.SIGCONT)
             self.assertEqual(job.codes(), [0] * 4, job.stories())
@@ -193,13 +191,16 @@ class Stops(unittest.TestCase):
 
     def test_stops_in_the_middle_of_calls_are_survived(self):
         for policy, update in (("bulk", "sum"), ("stale:1", "add")):
-            with self.subTest(policy=policy), Job(3, 2, [policy, update, 200, 20000]) as job:
+            with self.subTest(policy=policy), \
+                    Job(3, 2, [policy, update, 200, 20000, "hold=150"]) as job:
                 job[0].expect("^going$")
                 for _ in range(5):
                     for rank in job:
                         rank.signal(signal.SIGSTOP)
                         time.sleep(0.01)
                         rank.signal(signal.SIGCONT)
+                for rank in range(3):
+                    job[rank].say()
                 self.assertEqual(job.codes(), [0] * 5, job.stories())
 
 
@@ -208,11 +209,10 @@ class Ends(unittest.TestCase):
     ended, unless they fail before."""
 
     def others(self, job):
+        others = job.go_on_without(1)
         self.assertEqual(job[1].code(), 0, job[1].story())
         job[1].expect("^left$")
-        for rank in (job[0], job[2]):
-            rank.say()
-        return job[0], job[2]
+        return others
 
     def test_others_go_on_without_a_worker_that_ends(self):
         for policy in ("stale:1", "stale:2", "async", "quorum:2"):

@@ -3,12 +3,12 @@
  * store_train_main.c - one process that trains with a store, for the tests of codecs.
  *
  *     tutti-store_train serve
- *     tutti-store_train POLICY UPDATE CODEC ITERATIONS COUNT
+ *     tutti-store_train POLICY UPDATE CODEC ITERATIONS COUNT [hold=N]
  *
  * Worker p has the loss mean (w - t_p)^2 / 2, and targets t_p that differ. UPDATE sum: workers sum
  * gradients and step by themselves; else the store steps. Prints "loss L", the mean of all workers'
- * losses at the last weights, and "bits H", a hash of these. Exit codes: 0; 2 wrong usage; 3 no
- * init; 7 a call failed.
+ * losses at the last weights, and "bits H", a hash of these. `hold=N`: after N iterations it waits
+ * for a line on standard input. Exit codes: 0; 2 wrong usage; 3 no init; 7 a call failed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -104,12 +104,14 @@ static int work(char **arguments)
     must(own.context, tutti_store_open(own.context, &config, &own.store));
     must(own.context, tutti_store_add(own.store, "w", own.weights, own.count, TUTTI_F32));
     while (own.clock < iterations) {
+        const uint64_t before = own.clock;
         set_gradient(&own);
         if (own.is_sum) {
             step_here(&own);
         } else {
             step_there(&own);
         }
+        go_on(before, own.clock, number_of(arguments + 6, "hold", GOING));
     }
     must(own.context, tutti_barrier(own.context));
     if (!own.is_sum) {
@@ -128,5 +130,5 @@ int main(int argument_count, char **arguments)
     if (argument_count == 2 && strcmp(arguments[1], "serve") == 0) {
         return tutti_server_run(NULL) == TUTTI_OK ? 0 : NO_INIT;
     }
-    return argument_count == 6 ? work(arguments) : USAGE;
+    return argument_count >= 6 ? work(arguments) : USAGE;
 }

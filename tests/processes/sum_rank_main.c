@@ -4,13 +4,13 @@
  * tests of faults.
  *
  *     tutti-sum_rank serve
- *     tutti-sum_rank STEPS [hold]
+ *     tutti-sum_rank STEPS [hold=N]
  *
  * A step sums tensors of several lengths in place, under names; each result is compared with what
  * all workers have given in this step. A sum that is lost with a server prints "lost STEP NAME
- * TEXT", and the next step goes on. Prints "going" after three steps (`hold`: and waits for a line
- * on standard input), "done" at the end, else "failed STATUS TEXT". Exit codes: 0; 2 wrong usage; 3
- * no init; 4 wrong value; 7 a call failed.
+ * TEXT", and the next step goes on. Prints "going" after three steps, "done" at the end, (`hold=N`:
+ * waits for a line on standard input after N) else "failed STATUS TEXT". Exit codes: 0; 2 wrong
+ * usage; 3 no init; 4 wrong value; 7 a call failed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@
 
 #include "processes/store_report.h"
 
-enum { GOING = 3 };
 enum { TENSORS = 5, ELEMENTS_MAX = 300000, NAME_BYTES = 16 };
 
 static const size_t counts[TENSORS] = {1, 700, 9000, 70000, ELEMENTS_MAX};
@@ -91,7 +90,7 @@ int main(int argc, char **argv)
     tutti_context *context;
     float *values[TENSORS];
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: tutti-sum_rank serve | STEPS [hold]\n");
+        (void)fprintf(stderr, "usage: tutti-sum_rank serve | STEPS [hold=N]\n");
         return USAGE;
     }
     if (strcmp(argv[1], "serve") == 0) {
@@ -105,14 +104,10 @@ int main(int argc, char **argv)
         values[tensor] = malloc(counts[tensor] * sizeof(float));
     }
     const int steps = atoi(argv[1]);
+    const uint64_t holds_after = number_of(argv + 2, "hold", GOING);
     for (int step = 0; step < steps; step++) {
         run_step(context, values, step);
-        if (step == GOING) {
-            say("going");
-            if (argc > 2) {
-                hold();
-            }
-        }
+        go_on((uint64_t)step, (uint64_t)step + 1, holds_after);
     }
     say("done");
     for (int tensor = 0; tensor < TENSORS; tensor++) {

@@ -24,11 +24,11 @@ def job_of(servers, steps, hosts=None, words=(), **variables):
 
 class Deaths(unittest.TestCase):
     def check(self, servers, kills, hosts=None, **variables):
-        with job_of(servers, 400, hosts, **variables) as job:
+        """In the middle of steps. Workers hold after 30 of 60 until the servers have ended."""
+        with job_of(servers, 60, hosts, ("hold=30",), **variables) as job:
             for rank in range(WORKERS):
                 job[rank].expect("^going$")
-            for number in range(kills):
-                job[WORKERS + number].signal(signal.SIGKILL)
+            job.lose(*range(WORKERS, WORKERS + kills))
             self.assertEqual([job[rank].code() for rank in range(WORKERS)], [0] * WORKERS,
                              job.stories())
             job[0].expect(r"server \d .* is gone; from now on the workers make the sums",
