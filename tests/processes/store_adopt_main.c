@@ -22,8 +22,6 @@
 
 #include "processes/store_report.h"
 
-enum { GOING = 3 };
-
 typedef struct job {
     tutti_context *context;
     tutti_store *store;

@@ -593,7 +593,6 @@ static void drop_report(void *owner, int level, const char *text)
     (void)owner, (void)level, (void)text;
 }
 
-/* The machine that is wrapped wants no timer. */
 static void set_alarm(void *owner, uint64_t at_ns)
 {
     worker *own = owner;
