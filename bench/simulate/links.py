@@ -10,7 +10,7 @@ import statistics
 import subprocess
 
 from bench.common import tree
-from bench.simulate.steps import HERE, PAYLOAD
+from bench.simulate.steps import CLUSTER, HERE, PAYLOAD
 
 RESULTS = HERE.parent / "links" / "results" / "2cores.json"
 SCENES = {"star": {"count": 4, "ranks_per_host": 1}, "pairs": {"count": 2, "ranks_per_host": 2}}
@@ -32,10 +32,8 @@ def cases():
 
 def compute(scene, length, folder):
     """Microseconds of an all-reduce."""
-    cluster = json.loads((HERE / "shaped-hosts.json").read_text(encoding="utf-8"))
-    cluster["hosts"] = SCENES[scene]
-    cluster["network"]["bandwidth_gbs"] = 0.125 * PAYLOAD
-    cluster.update(MEMORY)
+    network = {**CLUSTER["network"], "bandwidth_gbs": 0.125 * PAYLOAD}
+    cluster = {**CLUSTER, **MEMORY, "hosts": SCENES[scene], "network": network}
     files = {name: folder / name for name in ("cluster.json", "one.tsv", "one.json")}
     files["cluster.json"].write_text(json.dumps(cluster), encoding="utf-8")
     files["one.tsv"].write_text(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps that bench/schedule has measured over shaped links, computed by tutti simulate.
 
-The speed of the wire is the case's own, as it was measured there by one long sum; all else is
-shaped-hosts.json. Latency and overhead there are those of an all-reduce of 1 KB between four such
-hosts (88 us in bench/links, two exchanges). Of several runs of a case the last one counts.
+The speed of the wire is the case's own, as it was measured there by one long sum; all else is one
+cluster. Its latency and overhead are those of an all-reduce of 1 KB between four such hosts (88 us
+in bench/links, two exchanges). Of several runs of a case the last one counts.
 """
 import json
 import pathlib
@@ -16,6 +16,10 @@ from bench.schedule.trace import read_trace
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = sorted((HERE.parent / "schedule" / "results").glob("*.json"))
 PAYLOAD = 1448 / 1514  # of a frame of the links
+CLUSTER = {"name": "shaped-hosts", "hosts": {"count": 4, "ranks_per_host": 1},
+           "network": {"source": "measured", "latency_us": 24, "bandwidth_gbs": 0.03,
+                       "head_bytes": 0},
+           "processor": {"source": "measured", "overhead_us": 10}}
 VARIANTS = {"plain": [], "both": ["--cross"]}
 SETTINGS = ["--chunk", "64K", "--fuse", "16K"]
 MEDIAN_MOST, WORST_MOST = 0.05, 0.10
@@ -37,7 +41,7 @@ def cases():
 
 
 def write_trace(row, path):
-    """The step of a case: times stretched, sizes shrunk. Returns bytes of a link in a nanosecond."""
+    """The step of a case: times stretched, sizes shrunk. Returns the speed of a link in GB/s."""
     payload_a_us = row["mbit"] / 8 * PAYLOAD
     byte_us = 1.5 / payload_a_us / row["wire_share"]
     step = read_trace(row["trace"]).scaled(row["compute_us"],
@@ -54,10 +58,11 @@ def write_trace(row, path):
 def compute(row, variant, folder):
     """Microseconds of a step."""
     rate = write_trace(row, folder / "step.tsv")
-    output = folder / "step.json"
+    output, cluster = folder / "step.json", folder / "cluster.json"
+    cluster.write_text(json.dumps(CLUSTER), encoding="utf-8")
     words = [tree.TUTTI, "simulate", "--graph", folder / "step.tsv", "--ranks", 4, "--cluster",
-             HERE / "shaped-hosts.json", "--sweep", f"network.bandwidth_gbs={rate:.6f}", "--steps",
-             8, "--json", output, *SETTINGS, *VARIANTS[variant]]
+             cluster, "--sweep", f"network.bandwidth_gbs={rate:.6f}", "--steps", 8,
+             "--json", output, *SETTINGS, *VARIANTS[variant]]
     subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL,
                    timeout=60)
     return json.loads(output.read_text(encoding="utf-8"))["us"]["step"]

@@ -379,6 +379,17 @@ def start_group(tensor, name):
     return hvd.grouped_allreduce_async_([tensor, tensor.clone()], name=name)
 
 
+def start_when_free(start, name):
+    """A dropped call has no handle to wait for: its name is free some time after all have it."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return start(torch.ones(2), name=name)
+        except ValueError:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
 @pytest.mark.parametrize("again", [None, hvd.allreduce_async, hvd.allreduce_async_])
 @pytest.mark.parametrize("start", [hvd.allreduce_async, hvd.allreduce_async_, hvd.allgather_async,
                                    start_group])
@@ -389,27 +400,19 @@ def test_a_name_in_flight_is_refused_and_the_first_call_goes_on(start, again, is
     name, first = f"twice.{start.__name__}", None
     for _ in range(2):  # the second time its Kept exists
         if hvd.size() > 1 and hvd.rank() == 0:  # the others have not called it: it cannot be over
-            first = start(torch.ones(2), name=name)
+            first = start_when_free(start, name)
             first = None if is_dropped else first  # which does not wait
             for _ in range(3):
                 with pytest.raises(ValueError, match=f"{start.__name__}.* currently being proc"):
                     (again or start)(torch.ones(2), name=name)
         hvd.barrier()
         if hvd.rank() > 0 or hvd.size() == 1:
-            first = start(torch.ones(2), name=name)
+            first = start_when_free(start, name)
             first = None if is_dropped else first
         hvd.barrier()
         if not is_dropped:
             hvd.synchronize(first)
-    # The name is free once the call is over; a dropped call has no handle to wait for.
-    end = time.monotonic() + 30
-    while True:
-        try:
-            result = hvd.synchronize(start(torch.ones(2), name=name))
-            break
-        except ValueError:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+    result = hvd.synchronize(start_when_free(start, name))
     result = result[0] if isinstance(result, list) else result
     assert result.sum().item() == (2.0 * hvd.size() if "gather" in start.__name__ else 2.0)
 
