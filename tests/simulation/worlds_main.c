@@ -11,6 +11,8 @@
  *   tutti-worlds --salts N ...            seed S with salt S % N
  *   tutti-worlds --kills                  small jobs, a kill at every event
  *   tutti-worlds --bug NAME ...           with a planted bug (tutti-worlds-planted only)
+ *   tutti-worlds --hashes ...             a line per seed: hashes of its events and results, to
+ *                                           compare two builds
  *
  * A seed is written as it is printed and kept: 5022, n5094 (named), n5094/1 (with salt 1). Exit
  * status 1 and one line per failing seed if anything is wrong.
@@ -36,7 +38,7 @@ typedef struct arguments {
     recipe first;
     uint32_t failures_max;
     const char *file;
-    bool is_verbose, has_kills;
+    bool is_verbose, has_kills, has_hashes;
 } arguments;
 
 typedef struct totals {
@@ -150,9 +152,17 @@ static void run_untuned(const recipe *what, scenario *drawn, const run_result *t
     }
 }
 
-static void run_seed(const recipe *what, bool is_verbose, totals *sum)
+static void print_hashes(const recipe *what, const run_result *result)
+{
+    char seed[RECIPE_BYTES];
+    printf("%s events %016" PRIx64 " %" PRIu64 " results %016" PRIx64 "\n", recipe_text(what, seed),
+           result->hash, result->event_count, result->results_hash);
+}
+
+static void run_seed(const recipe *what, const arguments *parsed, totals *sum)
 {
     static scenario drawn; /* large */
+    const bool is_verbose = parsed->is_verbose;
     current = *what;
     if (what->is_named) {
         scenario_draw_named(&drawn, what->seed);
@@ -166,6 +176,9 @@ static void run_seed(const recipe *what, bool is_verbose, totals *sum)
     const run_options options = {.is_verbose = is_verbose, .salt = what->salt};
     const run_result result = run_scenario(&drawn, &options);
     add_result(sum, &result, what, "");
+    if (parsed->has_hashes) {
+        print_hashes(what, &result);
+    }
     if (what->seed % 64 == 0) { /* a seed is a recipe: the same events, the same results */
         const run_result again = run_scenario(&drawn, &(run_options){.salt = what->salt});
         if (again.hash != result.hash || again.results_hash != result.results_hash) {
@@ -206,18 +219,18 @@ static void run_kills(uint64_t salt, totals *sum)
     }
 }
 
-static int run_file(const char *path, totals *sum)
+static int run_file(const arguments *parsed, totals *sum)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(parsed->file, "r");
     char line[256];
     if (file == NULL) {
-        perror(path);
+        perror(parsed->file);
         return 2;
     }
     while (fgets(line, sizeof(line), file) != NULL) {
         recipe what;
         if (recipe_read(line, &what)) {
-            run_seed(&what, false, sum);
+            run_seed(&what, parsed, sum);
         }
     }
     (void)fclose(file);
@@ -257,6 +270,8 @@ static bool parse(int argc, char **argv, arguments *parsed)
             parsed->is_verbose = true;
         } else if (strcmp(argv[i], "--named") == 0) {
             parsed->first.is_named = true;
+        } else if (strcmp(argv[i], "--hashes") == 0) {
+            parsed->has_hashes = true;
         } else if (strcmp(argv[i], "--kills") == 0) {
             parsed->has_kills = true;
         } else {
@@ -278,7 +293,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)signal(SIGABRT, on_abort);
-    if (parsed.file != NULL && run_file(parsed.file, &sum) != 0) {
+    if (parsed.file != NULL && run_file(&parsed, &sum) != 0) {
         return 2;
     }
     if (parsed.has_kills) {
@@ -288,7 +303,7 @@ int main(int argc, char **argv)
         recipe what = parsed.first;
         what.seed += i;
         what.salt = parsed.salts > 0 ? what.seed % parsed.salts : what.salt;
-        run_seed(&what, parsed.is_verbose, &sum);
+        run_seed(&what, &parsed, &sum);
     }
     printf("%" PRIu64 " runs, %" PRIu64 " events, %.1f simulated seconds, %u failures\n", sum.runs,
            sum.events, (double)sum.simulated_ns / 1e9, sum.failures);
