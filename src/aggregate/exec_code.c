@@ -646,7 +646,7 @@ bool tt_exec_code(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t by
         &step, tt_min_u64(tt_round_up(bytes, step.unit_bytes), move->bytes - lane->work_done));
     lane->work_done += done;
     collect(exec, by_hand, hand_count);
-    platform->ops->spend(platform, is_copy ? TT_SPEND_COPY : TT_SPEND_CODE, done);
+    platform->ops->spend(platform, is_copy ? TT_SPEND_COPY : TT_SPEND_CODE, done, 1);
     exec->coding->spent_ns += tt_now(platform) - begun_ns;
     return lane->work_done == move->bytes;
 }

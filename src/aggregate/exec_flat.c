@@ -161,7 +161,8 @@ static void complete(tt_exec *exec, uint32_t last, const void *payload)
         sum(exec, last, payload);
     }
     if (collective != TT_ALLGATHER) {
-        platform->ops->spend(platform, TT_SPEND_REDUCE, exec->stage->problem.bytes);
+        platform->ops->spend(platform, TT_SPEND_REDUCE, exec->stage->problem.bytes,
+                             exec->stage->problem.size - 1);
     }
     exec->is_running = false;
 }
@@ -196,7 +197,8 @@ static void keep_own(tt_exec *exec)
         memcpy(own, exec->input, bytes);
     }
     if (stage->kind == TT_STAGE_EXCHANGE) {
-        exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_COPY, bytes);
+        exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_COPY, bytes,
+                                         own != exec->input ? 1 : 0);
     }
 }
 

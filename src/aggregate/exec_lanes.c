@@ -271,7 +271,7 @@ static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, cons
         tt_reduce(problem->dtype, problem->redop, target, first, second,
                   move->bytes / problem->element_bytes);
     }
-    platform->ops->spend(platform, TT_SPEND_REDUCE, move->bytes);
+    platform->ops->spend(platform, TT_SPEND_REDUCE, move->bytes, 1);
 }
 
 static void reduce_waiting(tt_exec *exec, tt_lane *lane)

@@ -467,6 +467,22 @@ static void adasum_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move
     }
 }
 
+/* How often each byte of the piece is added or copied. */
+static uint32_t times_of(const piece *work)
+{
+    const tt_exec *exec = work->exec;
+    TT_DEBUG_ASSERT(work->source_count <= exec->stage->problem.size);
+    if (work->source_count == 0) {
+        return 1; /* of Adasum */
+    }
+    if (work->is_sum && work->source_count > 1) {
+        return work->source_count - 1;
+    }
+    const bool is_in_place =
+        work->target_count == 1 && exec->pointers[0] == exec->pointers[exec->stage->problem.size];
+    return is_in_place && !work->is_finished ? 0 : work->target_count;
+}
+
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget)
 {
     TT_ASSERT(lane->work_done <= move->bytes);
@@ -511,12 +527,13 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     case TT_WORK_STAGE:
         return tt_exec_code(exec, lane, move, bytes);
     }
+    const uint32_t times = times_of(&work);
     const uint64_t done = do_piece(&work, bytes);
     TT_DEBUG_ASSERT(done <= bytes);
     lane->work_done += done;
     const bool is_arithmetic = is_sum || is_adasum || move->work == TT_WORK_FINISH;
     exec->flow->platform->ops->spend(exec->flow->platform,
-                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, done);
+                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, done, times);
     return lane->work_done == move->bytes;
 }
 

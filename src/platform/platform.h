@@ -159,8 +159,9 @@ typedef struct tt_platform_ops {
     /* The place of `memory` in this rank's arena; false if it is not there. */
     bool (*locate)(tt_platform *platform, const void *memory, size_t bytes, tt_place *place_out);
 
-    /* Local work of this many bytes was just done: simulated clocks advance. */
-    void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes);
+    /* Local work was just done: simulated clocks advance. `bytes` are those of the result, and each
+     * of them was added or copied `times` times; 0: they were in place already. */
+    void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times);
 
     /* Run the order's parts from its front; none is still running on return. Returns the bytes
      * done: all, or a multiple of TT_WORK_GRAIN above 0 if the machine has new and possibly more

@@ -213,11 +213,12 @@ static bool shuffle_locate(tt_platform *platform, const void *memory, size_t byt
     return tt_local_locate(&rank_of(platform)->local, memory, bytes, place_out);
 }
 
-static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     (void)platform;
     (void)kind;
     (void)bytes;
+    (void)times;
 }
 
 /* Short parts, by any hand, in any order; often not all of them. */

@@ -117,11 +117,12 @@ static bool sim_locate(tt_platform *platform, const void *memory, size_t bytes, 
     return tt_local_locate(&rank_of(platform)->local, memory, bytes, place_out);
 }
 
-static void sim_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void sim_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     tt_sim_rank *rank = rank_of(platform);
     const tt_sim_config *config = &rank->sim->config;
     const bool is_code = kind == TT_SPEND_CODE;
+    (void)times; /* here a sum of many costs as much as one of two */
     rank->busy_until +=
         bytes * 1000 / (is_code ? config->code_bytes_per_us : config->work_bytes_per_us);
 }

@@ -251,13 +251,13 @@ uint32_t tt_batch_requests(const tt_batch_member *member, tt_request *const **re
 /* Copying begins; its time is added when it ends. */
 static uint64_t copy_begin(tt_platform *platform)
 {
-    platform->ops->spend(platform, TT_SPEND_COPY, 0); /* reads the clock again */
+    platform->ops->spend(platform, TT_SPEND_COPY, 0, 0); /* reads the clock again */
     return tt_now(platform);
 }
 
 static void copy_end(tt_control *control, uint64_t begun_ns, uint64_t bytes)
 {
-    control->platform->ops->spend(control->platform, TT_SPEND_COPY, bytes);
+    control->platform->ops->spend(control->platform, TT_SPEND_COPY, bytes, 1);
     control->counters.copy_ns += tt_now(control->platform) - begun_ns;
 }
 
@@ -300,7 +300,7 @@ void tt_batch_copy_early(tt_batch *batch, const tt_batch_member *member)
     const bool is_timed = batch->item.order % TIMED_ONE_IN == 0;
     TT_ASSERT(batch->is_early && batch->phase == BATCH_GATHERING);
     const uint64_t begun_ns = is_timed ? copy_begin(platform) : 0;
-    platform->ops->spend(platform, TT_SPEND_COPY, copy_in(batch, member));
+    platform->ops->spend(platform, TT_SPEND_COPY, copy_in(batch, member), 1);
     if (is_timed) {
         batch->control->counters.copy_ns += TIMED_ONE_IN * (tt_now(platform) - begun_ns);
     }
