@@ -63,6 +63,8 @@ typedef struct tt_parcel {
     bool is_cut; /* the sender died while it was sending */
     void *sink;
     uint64_t sequence;
+    uint64_t ready_ns; /* sim: no card takes it before that */
+    uint32_t hop;      /* sim: the link that its first byte is at */
     struct tt_parcel *next;
 } tt_parcel;
 

@@ -122,7 +122,15 @@ static void sim_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, u
     tt_sim_rank *rank = rank_of(platform);
     const tt_sim_config *config = &rank->sim->config;
     const bool is_code = kind == TT_SPEND_CODE;
-    (void)times; /* here a sum of many costs as much as one of two */
+    tt_sim_network *network = config->network;
+    if (network != NULL) {
+        const uint64_t all = (uint64_t)bytes * times;
+        rank->busy_until =
+            all > 0 ? network->ops->work(network, rank->rank, kind, all, rank->busy_until)
+                    : rank->busy_until;
+        return;
+    }
+    /* Here a sum of many costs as much as one of two. */
     rank->busy_until +=
         bytes * 1000 / (is_code ? config->code_bytes_per_us : config->work_bytes_per_us);
 }
@@ -170,6 +178,7 @@ tt_sim *tt_sim_create(const tt_sim_config *config)
         memcpy(sim->host_of, config->host_of, config->size * sizeof(*sim->host_of));
     }
     sim->config.host_of = sim->host_of;
+    tt_sim_cards_init(sim);
     sim->ranks = tt_local_take(config->size * sizeof(*sim->ranks));
     for (uint32_t i = 0; i < config->size; i++) {
         rank_init(sim, i);
@@ -186,6 +195,7 @@ bool tt_sim_destroy(tt_sim *sim)
         is_clean = is_clean && sim->ranks[i].local.live_count == 0;
         is_clean = tt_local_fini(&sim->ranks[i].local) && is_clean;
     }
+    free(sim->cards);
     free(sim->ranks);
     free(sim->host_of);
     free(sim);

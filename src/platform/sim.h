@@ -3,8 +3,9 @@
  * sim.h - the simulated cluster: ranks, links and faults as seeded discrete events.
  *
  * Every rank has a clock that upcalls and local work advance. Every pair has a link per direction
- * with latency, bandwidth, jitter and a queue in which urgency overtakes. The same seed and calls
- * give the same events, which `tt_sim_hash` proves.
+ * with a queue in which urgency overtakes, and a wire of its own with latency, bandwidth and
+ * jitter; or a model of the network (tt_sim_network) says when frames depart and arrive. The same
+ * seed and calls give the same events, which `tt_sim_hash` proves.
  *
  * Calls into a machine (submit) are made from a call event, so that they happen at the rank's own
  * time and never inside another upcall.
@@ -29,11 +30,59 @@ typedef struct tt_sim_noise {
     uint64_t spike_ns, resend_ns;
 } tt_sim_noise;
 
+typedef struct tt_sim_frame {
+    uint32_t source, target;
+    uint32_t bytes; /* payload */
+} tt_sim_frame;
+
+typedef struct tt_sim_departure {
+    uint64_t released_ns; /* the payload is off the card: it is the sender's again */
+    uint64_t free_ns;     /* the card can take the next frame */
+    uint64_t head_ns;     /* the first byte is at the next link */
+} tt_sim_departure;
+
+typedef struct tt_sim_network tt_sim_network;
+
+/* A model of what connects the ranks, in place of wires. It is asked in the order of times,
+ * `at_ns`, except as is_private allows. Every slot is required.
+ *
+ * Frames wait at their link, most urgent first and then by age, as in jobs, until the card that
+ * serves the link is free. Then it takes the first frame of one link: links that have frames take
+ * turns. So an urgent frame overtakes all others of its link, and waits for at most one frame of
+ * each other link. What has left a card is overtaken no more. */
+typedef struct tt_sim_network_ops {
+    /* Which card takes the frames of a link, below card_count. */
+    uint32_t (*card)(const tt_sim_network *network, uint32_t source, uint32_t target);
+    /* The card, which is free, takes a frame. */
+    tt_sim_departure (*send)(tt_sim_network *network, const tt_sim_frame *frame, uint64_t at_ns);
+    /* The first byte is at link `hop`, from 1. True: it was the last one, and the frame is in
+     * memory at *at_ns_io; false: the first byte is then at the next link. */
+    bool (*pass)(tt_sim_network *network, const tt_sim_frame *frame, uint32_t hop,
+                 uint64_t *at_ns_io);
+    /* Time of the processor for a frame, at each of its ends. */
+    uint64_t (*overhead)(const tt_sim_network *network, uint32_t bytes);
+    /* When the rank has added or copied so many bytes, from `at_ns` on. Work of an upcall may be
+     * asked for ahead of other ranks' times. */
+    uint64_t (*work)(tt_sim_network *network, uint32_t rank, tt_spend_kind kind, uint64_t bytes,
+                     uint64_t at_ns);
+} tt_sim_network_ops;
+
+/* Models embed it as their first member. */
+struct tt_sim_network {
+    const tt_sim_network_ops *ops;
+    uint32_t card_count;
+    bool is_private; /* a card serves one rank alone: `send` may be asked ahead of others' times */
+};
+
 typedef struct tt_sim_config {
     uint32_t size;
     uint64_t seed;
     const uint32_t *host_of; /* [size], or NULL: one host; copied */
     bool has_views;          /* ranks of one host have views of each other's regions */
+    /* NULL: wires. Outlives the simulation. With it, latency, jitter, speeds of wires and work,
+     * borrow, post and noise have no meaning: every payload is borrowed until it is off the card,
+     * and an upcall costs upcall_ns, that of a frame its overhead. */
+    tt_sim_network *network;
     uint64_t latency_ns, local_latency_ns;
     uint64_t jitter_ns;
     uint64_t bytes_per_us, local_bytes_per_us;
