@@ -13,6 +13,7 @@
 
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
+#include "sim/fabric_network.h"
 #include "sim/moves.h"
 
 #endif
