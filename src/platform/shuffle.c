@@ -141,7 +141,7 @@ static tt_status shuffle_post(shuffle_rank *rank, const tt_send *send)
         if (peer != rank->rank) {
             tt_send one = *send;
             one.peer = peer;
-            tt_parcel *parcel = tt_parcel_make(rank->rank, &one, false);
+            tt_parcel *parcel = tt_parcel_make(&rank->base, rank->rank, &one, false);
             parcel->sequence = shuffle->sequence++;
             item_add(shuffle, (shuffle_item){.kind = ITEM_FRAME, .parcel = parcel});
         }
@@ -160,7 +160,7 @@ static tt_status shuffle_send(tt_platform *platform, const tt_send *send)
     TT_ASSERT(send->peer != rank->rank);
     const bool is_borrowed = shuffle->config.is_borrowing && send->head->payload_bytes > 0 &&
                              tt_random_below(&shuffle->random, 4) != 0;
-    tt_parcel *parcel = tt_parcel_make(rank->rank, send, is_borrowed);
+    tt_parcel *parcel = tt_parcel_make(&rank->base, rank->rank, send, is_borrowed);
     parcel->sequence = shuffle->sequence++;
     item_add(shuffle, (shuffle_item){.kind = ITEM_FRAME, .parcel = parcel});
     if (!is_borrowed) {
@@ -284,7 +284,7 @@ static void deliver(tt_shuffle *shuffle, size_t index)
     tt_parcel **half = &rank->arriving[parcel->from];
     if (!parcel->is_announced && parcel->head.payload_bytes > TT_INLINE_BYTES_MAX) {
         *half = parcel; /* so that discard finds it */
-        if (tt_parcel_announce(parcel, &rank->machine)) {
+        if (tt_parcel_announce(parcel, &rank->base, &rank->machine)) {
             rank->has_work = true;
             return; /* the rest arrives later */
         }
@@ -294,9 +294,9 @@ static void deliver(tt_shuffle *shuffle, size_t index)
         item_remove(shuffle, index);
         *half = NULL;
         if (parcel->is_announced) {
-            tt_parcel_complete(parcel, &rank->machine);
+            tt_parcel_complete(parcel, &rank->base, &rank->machine);
         } else {
-            (void)tt_parcel_announce(parcel, &rank->machine);
+            (void)tt_parcel_announce(parcel, &rank->base, &rank->machine);
         }
     }
     rank->has_work = true;

@@ -94,7 +94,8 @@ typedef struct tt_sim_config {
     uint32_t borrow;            /* of 1000 payloads, borrowed until they are on the wire */
     uint32_t post;              /* of 1000 frames to a whole host, accepted; 0: always refused */
     tt_sim_noise noise;
-    uint64_t fail_at; /* this allocation of the machines fails, from 1; 0: none */
+    uint64_t phantom_bytes; /* room for callers' phantom buffers, of each kind; 0: none */
+    uint64_t fail_at;       /* this allocation of the machines fails, from 1; 0: none */
 } tt_sim_config;
 
 /* A plain cluster without faults; set size and seed. */
@@ -104,6 +105,10 @@ tt_sim *tt_sim_create(const tt_sim_config *config);
 /* Machines must have been destroyed. False: memory left behind, or a region written to after its
  * release. */
 bool tt_sim_destroy(tt_sim *sim);
+
+/* Where callers' phantom buffers of this kind begin; the same address for every rank, which may use
+ * it for several buffers. */
+uint8_t *tt_sim_phantom(const tt_sim *sim, tt_memory_kind kind);
 
 tt_platform *tt_sim_platform(tt_sim *sim, uint32_t rank);
 void tt_sim_attach(tt_sim *sim, uint32_t rank, tt_machine machine);

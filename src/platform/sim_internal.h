@@ -106,6 +106,8 @@ struct tt_sim {
     uint32_t *host_of;
     tt_random random;
     tt_local_shortage shortage;
+    uint8_t *phantom; /* addresses without memory; NULL: none */
+    uint64_t phantom_bytes;
     tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
     size_t due_count, due_capacity;
     tt_sim_event *events_free;

@@ -146,7 +146,7 @@ tt_status tt_sim_link_send(tt_sim *sim, uint32_t from, const tt_send *send)
     }
     tt_sim_link *link = tt_sim_link_of(sim, from, send->peer);
     const bool is_borrowed = bytes > 0 && (network != NULL || happens(sim, sim->config.borrow));
-    tt_parcel *parcel = tt_parcel_make(from, send, is_borrowed);
+    tt_parcel *parcel = tt_parcel_make(&sim->ranks[from].base, from, send, is_borrowed);
     rank->busy_until += network != NULL ? network->ops->overhead(network, bytes) : 0;
     put_in_queue(sim, link, parcel, rank->busy_until);
     return is_borrowed ? TT_IN_PROGRESS : TT_OK;
@@ -164,7 +164,8 @@ tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
             tt_send one = *send;
             one.peer = peer;
             tt_sim_link *link = tt_sim_link_of(sim, from, peer);
-            put_in_queue(sim, link, tt_parcel_make(from, &one, false), sim->ranks[from].busy_until);
+            put_in_queue(sim, link, tt_parcel_make(&sim->ranks[from].base, from, &one, false),
+                         sim->ranks[from].busy_until);
         }
     }
     return TT_OK;
@@ -173,7 +174,7 @@ tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
 void tt_sim_forge(tt_sim *sim, uint32_t from, const tt_send *send)
 {
     tt_sim_link *link = tt_sim_link_of(sim, from, send->peer);
-    put_in_queue(sim, link, tt_parcel_make(from, send, false), sim->now);
+    put_in_queue(sim, link, tt_parcel_make(&sim->ranks[from].base, from, send, false), sim->now);
 }
 
 void tt_sim_link_recall(tt_sim *sim, uint32_t from, uint32_t to, uint64_t token)
@@ -254,7 +255,7 @@ void tt_sim_link_depart(tt_sim *sim, tt_sim_link *link)
     }
     put_on_wire(sim, link, parcel, arrival_time(sim, link, link->free_at));
     if (happens(sim, sim->config.noise.duplicate)) {
-        put_on_wire(sim, link, tt_parcel_make(link->from, &parcel->send, false),
+        put_on_wire(sim, link, tt_parcel_make(&sender->base, link->from, &parcel->send, false),
                     arrival_time(sim, link, link->free_at));
     }
     if (link->queue != NULL) {
@@ -273,7 +274,7 @@ void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event)
 {
     tt_parcel *parcel = event->parcel;
     tt_sim_link *link = tt_sim_link_of(sim, parcel->from, event->rank);
-    const tt_machine *machine = &sim->ranks[event->rank].machine;
+    const tt_sim_rank *rank = &sim->ranks[event->rank];
     if (link->is_down) {
         finish_parcel(link, parcel);
         return;
@@ -288,7 +289,7 @@ void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event)
     }
     const bool is_long = parcel->head.payload_bytes > TT_INLINE_BYTES_MAX;
     link->arriving = is_long ? parcel : NULL;
-    const bool is_awaited = tt_parcel_announce(parcel, machine);
+    const bool is_awaited = tt_parcel_announce(parcel, &rank->base, &rank->machine);
     if (is_awaited && sim->cards != NULL) { /* all of it is here */
         tt_sim_link_complete(sim, event);
         return;
@@ -309,7 +310,8 @@ void tt_sim_link_complete(tt_sim *sim, tt_sim_event *event)
     tt_sim_link *link = tt_sim_link_of(sim, parcel->from, event->rank);
     link->arriving = NULL;
     if (!parcel->is_cut) {
-        tt_parcel_complete(parcel, &sim->ranks[event->rank].machine);
+        const tt_sim_rank *rank = &sim->ranks[event->rank];
+        tt_parcel_complete(parcel, &rank->base, &rank->machine);
     }
     finish_parcel(link, parcel);
 }
