@@ -588,6 +588,9 @@ static uint64_t run_step(code_step *step, uint64_t bytes)
     tt_platform *platform = step->exec->flow->platform;
     uint64_t done = bytes;
     TT_DEBUG_ASSERT(bytes % step->unit_bytes == 0);
+    if (platform->phantom_bytes > 0) {
+        return done; /* others' may be phantom, if not the own buffers */
+    }
     if (platform->hands > 0 && bytes >= platform->work_bytes_min) {
         const tt_work_order order = {.part = code_part, .argument = step, .bytes = bytes};
         done = platform->ops->work(platform, &order);
