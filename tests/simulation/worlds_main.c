@@ -11,6 +11,8 @@
  *   tutti-worlds --salts N ...            seed S with salt S % N
  *   tutti-worlds --kills                  small jobs, a kill at every event
  *   tutti-worlds --bug NAME ...           with a planted bug (tutti-worlds-planted only)
+ *   tutti-worlds --phantom ...            each seed once more with buffers that have no bytes: the
+ *                                           same events
  *   tutti-worlds --hashes ...             a line per seed: hashes of its events and results, to
  *                                           compare two builds
  *
@@ -38,7 +40,7 @@ typedef struct arguments {
     recipe first;
     uint32_t failures_max;
     const char *file;
-    bool is_verbose, has_kills, has_hashes;
+    bool is_verbose, has_kills, has_hashes, has_phantoms;
 } arguments;
 
 typedef struct totals {
@@ -49,6 +51,7 @@ typedef struct totals {
     uint32_t dropping, late, reordered;
     uint64_t changes; /* of settings, at the ends of steps */
     uint64_t untuned; /* programs whose bits were compared with those without */
+    uint64_t phantom; /* programs whose events were compared with those of phantom buffers */
     uint64_t coded;   /* calls, compared with their oracle */
 } totals;
 
@@ -159,6 +162,35 @@ static void print_hashes(const recipe *what, const run_result *result)
            result->hash, result->event_count, result->results_hash);
 }
 
+/* Residuals of phantom values stay zeros, and may be dropped where others may not. */
+static bool keeps_values(const scenario *drawn)
+{
+    bool keeps = false;
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        keeps = keeps || scenario_keeps_state(&drawn->calls[i]);
+    }
+    return keeps;
+}
+
+/* Which allocation fails on purpose is counted over other allocations. */
+static void run_phantom(const recipe *what, const scenario *drawn, bool is_verbose,
+                        const run_result *real, totals *sum)
+{
+    if (drawn->starve_after > 0 || drawn->sim.fail_at > 0 || keeps_values(drawn)) {
+        return;
+    }
+    sum->phantom++;
+    const run_result phantom = run_scenario(
+        drawn, &(run_options){.salt = what->salt, .has_phantoms = true, .is_verbose = is_verbose});
+    if (!phantom.is_good || phantom.hash != real->hash ||
+        phantom.event_count != real->event_count) {
+        char seed[RECIPE_BYTES];
+        sum->failures++;
+        printf("seed %s failed: other events with phantom buffers: %s\n", recipe_text(what, seed),
+               phantom.reason);
+    }
+}
+
 static void run_seed(const recipe *what, const arguments *parsed, totals *sum)
 {
     static scenario drawn; /* large */
@@ -178,6 +210,9 @@ static void run_seed(const recipe *what, const arguments *parsed, totals *sum)
     add_result(sum, &result, what, "");
     if (parsed->has_hashes) {
         print_hashes(what, &result);
+    }
+    if (parsed->has_phantoms && result.is_good) {
+        run_phantom(what, &drawn, is_verbose, &result, sum);
     }
     if (what->seed % 64 == 0) { /* a seed is a recipe: the same events, the same results */
         const run_result again = run_scenario(&drawn, &(run_options){.salt = what->salt});
@@ -270,6 +305,8 @@ static bool parse(int argc, char **argv, arguments *parsed)
             parsed->is_verbose = true;
         } else if (strcmp(argv[i], "--named") == 0) {
             parsed->first.is_named = true;
+        } else if (strcmp(argv[i], "--phantom") == 0) {
+            parsed->has_phantoms = true;
         } else if (strcmp(argv[i], "--hashes") == 0) {
             parsed->has_hashes = true;
         } else if (strcmp(argv[i], "--kills") == 0) {
@@ -307,6 +344,9 @@ int main(int argc, char **argv)
     }
     printf("%" PRIu64 " runs, %" PRIu64 " events, %.1f simulated seconds, %u failures\n", sum.runs,
            sum.events, (double)sum.simulated_ns / 1e9, sum.failures);
+    if (sum.phantom > 0) {
+        printf("phantom: %" PRIu64 " programs have the same events without bytes\n", sum.phantom);
+    }
     if (sum.coded > 0) {
         printf("coded: %" PRIu64 " sums and their residuals as expected\n", sum.coded);
     }
