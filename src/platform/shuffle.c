@@ -404,9 +404,9 @@ tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config)
     shuffle->shortage =
         (tt_local_shortage){.fail_at = config->fail_at, .is_lasting = config->fails_forever};
     tt_random_init(&shuffle->random, config->seed, 1);
-    shuffle->model = tt_toy_engine_create();
     shuffle->landings = tt_local_take(config->size * sizeof(*shuffle->landings));
     shuffle->ranks = tt_local_take(config->size * sizeof(*shuffle->ranks));
+    shuffle->model = tt_toy_engine_create(&shuffle->ranks[0].base);
     for (uint32_t i = 0; i < config->size; i++) {
         shuffle_rank *rank = &shuffle->ranks[i];
         rank->base.ops = &shuffle_ops;

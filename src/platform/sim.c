@@ -172,6 +172,17 @@ static void sim_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, u
         bytes * 1000 / (is_code ? config->code_bytes_per_us : config->work_bytes_per_us);
 }
 
+static bool sim_can_launch(tt_platform *platform, const tt_launch *launch)
+{
+    return tt_sim_can_launch(rank_of(platform)->sim, launch);
+}
+
+static void sim_launch(tt_platform *platform, const tt_launch *launch)
+{
+    tt_sim_rank *rank = rank_of(platform);
+    tt_sim_launch(rank->sim, rank->rank, launch, rank->busy_until);
+}
+
 static const tt_platform_ops sim_ops = {
     .now = sim_now,
     .random = sim_random,
@@ -186,12 +197,28 @@ static const tt_platform_ops sim_ops = {
     .spend = sim_spend,
 };
 
+static const tt_platform_ops sim_engine_ops = {
+    .now = sim_now,
+    .random = sim_random,
+    .allocate = sim_allocate,
+    .release = sim_release,
+    .timer = sim_timer,
+    .send = sim_send,
+    .recall = sim_recall,
+    .discard = sim_discard,
+    .view = sim_view,
+    .locate = sim_locate,
+    .spend = sim_spend,
+    .can_launch = sim_can_launch,
+    .launch = sim_launch,
+};
+
 /* ---- life ---- */
 
 static void rank_init(tt_sim *sim, uint32_t number)
 {
     tt_sim_rank *rank = &sim->ranks[number];
-    rank->base.ops = &sim_ops;
+    rank->base.ops = sim->config.engine.collective_ns != NULL ? &sim_engine_ops : &sim_ops;
     rank->base.phantom_first = (uintptr_t)sim->phantom;
     rank->base.phantom_bytes = sim->phantom_bytes;
     rank->sim = sim;
@@ -237,6 +264,7 @@ tt_sim *tt_sim_create(const tt_sim_config *config)
     for (uint32_t i = 0; i < config->size; i++) {
         rank_init(sim, i);
     }
+    tt_sim_orders_create(sim);
     return sim;
 }
 
@@ -252,6 +280,7 @@ bool tt_sim_destroy(tt_sim *sim)
     if (sim->phantom != NULL) {
         (void)munmap(sim->phantom, sim->phantom_bytes);
     }
+    tt_sim_orders_destroy(sim);
     free(sim->cards);
     free(sim->ranks);
     free(sim->host_of);

@@ -74,6 +74,22 @@ struct tt_sim_network {
     bool is_private; /* a card serves one rank alone: `send` may be asked ahead of others' times */
 };
 
+/* A whole collective, as the model of an outside engine sees it. */
+typedef struct tt_sim_collective {
+    uint8_t collective, dtype, redop; /* as in tt_launch */
+    uint32_t set, member_count;
+    uint64_t bytes; /* of the elements that the call counts: of a gather, one member's */
+} tt_sim_collective;
+
+/* A model of an outside engine. Each order of launches (tt_launch.set) runs one op after the other:
+ * an op begins when all members have launched it and the one before is over. */
+typedef struct tt_sim_engine {
+    const void *owner;
+    /* How long it takes; UINT64_MAX: the engine cannot run it, whatever its length. NULL: there is
+     * no engine. */
+    uint64_t (*collective_ns)(const void *owner, const tt_sim_collective *what);
+} tt_sim_engine;
+
 typedef struct tt_sim_config {
     uint32_t size;
     uint64_t seed;
@@ -83,6 +99,7 @@ typedef struct tt_sim_config {
      * borrow, post and noise have no meaning: every payload is borrowed until it is off the card,
      * and an upcall costs upcall_ns, that of a frame its overhead. */
     tt_sim_network *network;
+    tt_sim_engine engine;
     uint64_t latency_ns, local_latency_ns;
     uint64_t jitter_ns;
     uint64_t bytes_per_us, local_bytes_per_us;

@@ -247,6 +247,9 @@ static void call_rank(tt_sim *sim, tt_sim_event *event)
     case TT_SIM_CALL:
         event->call(event->argument);
         break;
+    case TT_SIM_LANDED:
+        rank->machine.ops->landed(rank->machine.self, event->token, TT_OK);
+        break;
     case TT_SIM_WORK:
     case TT_SIM_DEPART:
     case TT_SIM_CARD:

@@ -3,8 +3,8 @@
  * sim_internal.h - what the files of the simulated driver share.
  *
  * sim.c ranks and the platform's table | sim_event.c the heap of events and what they do |
- * sim_network.c links, parcels, wires | sim_card.c cards of a model | sim_fault.c kills, stops,
- * cuts.
+ * sim_network.c links, parcels, wires | sim_card.c cards of a model | sim_engine.c an outside
+ * engine | sim_fault.c kills, stops, cuts.
  *
  * Layer:   platform; private to sim*.c.
  * Threads: one at a time.
@@ -19,6 +19,7 @@
 
 typedef struct tt_sim_link tt_sim_link;
 typedef struct tt_sim_card tt_sim_card;
+typedef struct tt_sim_orders tt_sim_orders;
 
 typedef enum tt_sim_event_kind {
     TT_SIM_DEPART,  /* link: the wire is free again */
@@ -31,6 +32,7 @@ typedef enum tt_sim_event_kind {
     TT_SIM_CALL,    /* rank, call */
     TT_SIM_CARD,    /* card: it may take a frame */
     TT_SIM_HOP,     /* parcel: its first byte is at a link */
+    TT_SIM_LANDED,  /* rank, token: an engine's */
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
@@ -120,7 +122,8 @@ struct tt_sim {
     tt_sim_rank *ranks;
     tt_sim_link **links; /* open hashing by (from, to) */
     size_t link_count, link_capacity;
-    tt_sim_card *cards; /* [network->card_count]; NULL: wires */
+    tt_sim_card *cards;    /* [network->card_count]; NULL: wires */
+    tt_sim_orders *orders; /* the engine's; NULL: none */
     tt_sim_spy spy;
 };
 
@@ -164,6 +167,13 @@ static inline tt_sim_frame tt_sim_frame_of(const tt_parcel *parcel)
     return (tt_sim_frame){
         .source = parcel->from, .target = parcel->send.peer, .bytes = parcel->head.payload_bytes};
 }
+
+/* sim_engine.c */
+void tt_sim_orders_create(tt_sim *sim);
+void tt_sim_orders_destroy(tt_sim *sim);
+bool tt_sim_can_launch(const tt_sim *sim, const tt_launch *launch);
+/* The rank launches at `at`. */
+void tt_sim_launch(tt_sim *sim, uint32_t rank, const tt_launch *launch, uint64_t at);
 
 /* sim_fault.c */
 /* Deliver the peer event to event->rank once all frames have arrived; true: the event is done. */
