@@ -77,7 +77,7 @@ static void print_traffic(const tt_job_result *result)
     }
     putchar('\n');
     for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
-        const tt_moves_traffic *traffic = &result->levels[level];
+        const tt_fabric_traffic *traffic = &result->levels[level];
         if (traffic->frames_sent > 0) {
             printf("%-12s", level_names[level]);
             print_size((double)traffic->bytes_sent);
@@ -126,7 +126,7 @@ static json_t *levels_of(const tt_job_result *result)
     static const char *const names[TT_FABRIC_LEVELS] = {"host", "leaf", "tree"};
     json_t *levels = json_object();
     for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
-        const tt_moves_traffic *traffic = &result->levels[level];
+        const tt_fabric_traffic *traffic = &result->levels[level];
         (void)json_object_set_new(levels, names[level],
                                   json_pack("{s:I, s:I}", "bytes", (json_int_t)traffic->bytes_sent,
                                             "messages", (json_int_t)traffic->frames_sent));

@@ -46,7 +46,7 @@ uint32_t tt_exec_pair_peer(const tt_exec *exec)
     return exec->members[problem->self == 0 && problem->size > 1 ? 1 : 0];
 }
 
-tt_status tt_exec_reserve(tt_exec *exec, size_t bytes)
+tt_status tt_exec_reserve(tt_exec *exec, size_t bytes, size_t scratch)
 {
     tt_platform *platform = exec->flow->platform;
     TT_ASSERT(!exec->is_running);
@@ -57,9 +57,13 @@ tt_status tt_exec_reserve(tt_exec *exec, size_t bytes)
         exec->workspace_bytes = 0;
         exec->workspace = tt_platform_allocate(platform, bytes);
         if (exec->workspace == NULL) {
+            exec->counted_bytes = 0;
             return TT_ERR_NO_MEMORY;
         }
         exec->workspace_bytes = bytes;
+    }
+    if (exec->counted_bytes < bytes + scratch) {
+        exec->counted_bytes = bytes + scratch;
     }
     return TT_OK;
 }
@@ -146,5 +150,5 @@ void tt_exec_fini(tt_exec *exec)
     exec->laid_out = NULL;
     exec->workspace = NULL;
     exec->slots = NULL;
-    exec->workspace_bytes = exec->slots_bytes = 0;
+    exec->workspace_bytes = exec->counted_bytes = exec->slots_bytes = 0;
 }

@@ -10,6 +10,8 @@
  * Invariants:
  *  (1) An exec that is no longer running with status OK has completed its stage.
  *  (2) The workspace is laid out for the stage `laid_out`, or for none.
+ *  (3) Phantom payloads (platform.h) are never touched, nor is scratch for what comes of them: that
+ *      of lanes is phantom, too.
  *
  * Layer:   aggregate.
  * Threads: one at a time, as the machine.
@@ -72,6 +74,7 @@ struct tt_exec {
     bool is_posted;  /* flat: its frame was sent before the stage started */
     bool is_blocked; /* a send waits for credit */
     bool has_work;
+    bool has_phantom;   /* the scratch of lanes is, as it is laid out */
     uint8_t lane_slots; /* of `lanes` */
     tt_status status;   /* negative: failed, `culprit` caused it */
     uint32_t culprit;   /* member */
@@ -87,15 +90,17 @@ struct tt_exec {
     uint8_t *scratch; /* flat: a frame of each member */
     void *workspace;
     size_t workspace_bytes;
-    uint8_t *slots; /* shared staging, announced in facts */
+    size_t counted_bytes; /* with phantom scratch: ops are kept alike with it and without */
+    uint8_t *slots;       /* shared staging, announced in facts */
     size_t slots_bytes;
     tt_coding *coding; /* set by the owner before start, where the problem has a codec */
 };
 
 _Static_assert(sizeof(tt_exec) <= 288, "an op keeps one");
 
-/* Shared staging for lanes of `slot_bytes`; before facts are sent. */
-tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes);
+/* Shared staging for lanes of `slot_bytes`, of bytes like those at `like`; before facts are sent.
+ */
+tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes, const void *like);
 
 /* The next stage is flat and laid out by an earlier run: send its frame early if one post suffices.
  * The remaining work then overlaps with its transfer. */

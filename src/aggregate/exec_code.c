@@ -588,6 +588,9 @@ static uint64_t run_step(code_step *step, uint64_t bytes)
     tt_platform *platform = step->exec->flow->platform;
     uint64_t done = bytes;
     TT_DEBUG_ASSERT(bytes % step->unit_bytes == 0);
+    if (platform->phantom_bytes > 0) {
+        return done; /* others' may be phantom, if not the own buffers */
+    }
     if (platform->hands > 0 && bytes >= platform->work_bytes_min) {
         const tt_work_order order = {.part = code_part, .argument = step, .bytes = bytes};
         done = platform->ops->work(platform, &order);
@@ -646,7 +649,7 @@ bool tt_exec_code(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t by
         &step, tt_min_u64(tt_round_up(bytes, step.unit_bytes), move->bytes - lane->work_done));
     lane->work_done += done;
     collect(exec, by_hand, hand_count);
-    platform->ops->spend(platform, is_copy ? TT_SPEND_COPY : TT_SPEND_CODE, done);
+    platform->ops->spend(platform, is_copy ? TT_SPEND_COPY : TT_SPEND_CODE, done, 1);
     exec->coding->spent_ns += tt_now(platform) - begun_ns;
     return lane->work_done == move->bytes;
 }

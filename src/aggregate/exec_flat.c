@@ -157,11 +157,12 @@ static void complete(tt_exec *exec, uint32_t last, const void *payload)
     TT_DEBUG_ASSERT(exec->is_running && is_complete(exec));
     tt_platform *platform = exec->flow->platform;
     const tt_collective collective = exec->stage->problem.collective;
-    if (exec->stage->fold != NULL) {
+    if (exec->stage->fold != NULL && !tt_exec_is_phantom(exec, payload)) {
         sum(exec, last, payload);
     }
     if (collective != TT_ALLGATHER) {
-        platform->ops->spend(platform, TT_SPEND_REDUCE, exec->stage->problem.bytes);
+        platform->ops->spend(platform, TT_SPEND_REDUCE, exec->stage->problem.bytes,
+                             exec->stage->problem.size - 1);
     }
     exec->is_running = false;
 }
@@ -175,7 +176,7 @@ static tt_status lay_out(tt_exec *exec)
     TT_DEBUG_ASSERT(!exec->is_running);
     const size_t pointers = tt_round_up(stage->problem.size * sizeof(void *), 64);
     TT_ASSERT(stage->fold != NULL);
-    TT_TRY(tt_exec_reserve(exec, pointers + stage->plan.scratch_bytes));
+    TT_TRY(tt_exec_reserve(exec, pointers + stage->plan.scratch_bytes, 0));
     exec->pointers = exec->workspace;
     exec->scratch = (uint8_t *)exec->workspace + pointers;
     exec->laid_out = stage;
@@ -192,11 +193,12 @@ static void keep_own(tt_exec *exec)
         return;
     }
     uint8_t *own = place_of(exec, stage->problem.self);
-    if (own != exec->input) {
+    if (own != exec->input && !tt_exec_is_phantom(exec, NULL)) {
         memcpy(own, exec->input, bytes);
     }
     if (stage->kind == TT_STAGE_EXCHANGE) {
-        exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_COPY, bytes);
+        exec->flow->platform->ops->spend(exec->flow->platform, TT_SPEND_COPY, bytes,
+                                         own != exec->input ? 1 : 0);
     }
 }
 
@@ -265,7 +267,8 @@ TT_INLINE void received(tt_exec *exec, uint32_t member, const void *payload)
         exec->unreceived = 0;
     }
     const bool is_last = is_complete(exec);
-    if (payload != NULL && bytes > 0 && !(is_last && exec->stage->fold != NULL)) {
+    if (payload != NULL && bytes > 0 && !(is_last && exec->stage->fold != NULL) &&
+        !tt_exec_is_phantom(exec, payload)) {
         memcpy(place_of(exec, member), payload, bytes);
         payload = NULL;
     }

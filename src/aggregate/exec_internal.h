@@ -29,6 +29,14 @@ static inline uint64_t tt_bit_words(uint64_t bits)
     return (bits + 63) / 64;
 }
 
+/* Is there nothing to do but to spend: are the buffers phantom, or the payload that has arrived? */
+static inline bool tt_exec_is_phantom(const tt_exec *exec, const void *payload)
+{
+    const tt_platform *platform = exec->flow->platform;
+    return platform->phantom_bytes > 0 && (tt_has_phantom(platform, exec->input, exec->output) ||
+                                           tt_is_phantom(platform, payload));
+}
+
 /* Index of a peer among those of one round. */
 static inline uint64_t tt_exec_slot(const tt_exec *exec, uint32_t member)
 {
@@ -53,8 +61,9 @@ void tt_exec_fail(tt_exec *exec, tt_status status, uint32_t culprit);
 tt_head tt_exec_arriving(const tt_exec *exec);
 /* The other side of a send or receive; meaningless for collectives. */
 uint32_t tt_exec_pair_peer(const tt_exec *exec);
-/* Provide at least `bytes` of workspace; its layout is lost if it grows. */
-tt_status tt_exec_reserve(tt_exec *exec, size_t bytes);
+/* Provide at least `bytes` of workspace; its layout is lost if it grows. `scratch` more bytes are
+ * phantom. */
+tt_status tt_exec_reserve(tt_exec *exec, size_t bytes, size_t scratch);
 /* Reset all state of an earlier stage. */
 static inline void tt_exec_reset(tt_exec *exec)
 {

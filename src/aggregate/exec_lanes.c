@@ -265,13 +265,15 @@ static void apply_reduce(tt_exec *exec, tt_lane *lane, const tt_move *move, cons
     void *target = tt_exec_address(exec, lane, move->target);
     const bool is_peer_first = move->peer < problem->self;
     const void *first = is_peer_first ? arrival : own, *second = is_peer_first ? own : arrival;
-    if (platform->hands > 1 && move->bytes >= platform->share_bytes_min) {
+    if (tt_exec_is_phantom(exec, arrival)) {
+        /* there is nothing to add */
+    } else if (platform->hands > 1 && move->bytes >= platform->share_bytes_min) {
         tt_exec_fold_two(exec, target, first, second, move->bytes);
     } else {
         tt_reduce(problem->dtype, problem->redop, target, first, second,
                   move->bytes / problem->element_bytes);
     }
-    platform->ops->spend(platform, TT_SPEND_REDUCE, move->bytes);
+    platform->ops->spend(platform, TT_SPEND_REDUCE, move->bytes, 1);
 }
 
 static void reduce_waiting(tt_exec *exec, tt_lane *lane)
@@ -409,14 +411,18 @@ static tt_status lay_out(tt_exec *exec)
     const size_t pointers =
         2 * (size_t)exec->stage->problem.size * (1 + (size_t)hands) * sizeof(void *);
     const size_t scratch = tt_round_up(plan->scratch_bytes, 64);
+    const tt_platform *platform = exec->flow->platform;
     const size_t count = tt_min_u64(plan->lane_count, TT_LANES_MAX);
     const size_t lanes = count * sizeof(tt_lane);
     const size_t small = tt_round_up(lanes + partners + pointers + count * (received + issued), 64);
-    if (exec->laid_out == exec->stage) {
+    const bool is_phantom = tt_exec_is_phantom(exec, NULL);
+    if (exec->laid_out == exec->stage && exec->has_phantom == is_phantom) {
         return TT_OK;
     }
-    TT_TRY(tt_exec_reserve(exec, small + count * scratch));
+    const size_t real = is_phantom ? 0 : count * scratch;
+    TT_TRY(tt_exec_reserve(exec, small + real, count * scratch - real));
     uint8_t *at = exec->workspace;
+    uint8_t *room = is_phantom ? tt_phantom_memory(platform, TT_MEMORY_PRIVATE) : at + small;
     exec->lanes = (void *)at;
     exec->lane_slots = (uint8_t)count;
     exec->partners = (void *)(at += lanes);
@@ -425,11 +431,12 @@ static tt_status lay_out(tt_exec *exec)
     for (size_t i = 0; i < count; i++) {
         exec->lanes[i] = (tt_lane){.received = (void *)at,
                                    .issued = (void *)(at + received),
-                                   .scratch = (uint8_t *)exec->workspace + small + i * scratch};
+                                   .scratch = room + i * scratch};
         at += received + issued;
     }
     TT_ASSERT((size_t)(at - (uint8_t *)exec->workspace) <= small);
     exec->laid_out = exec->stage;
+    exec->has_phantom = is_phantom;
     return TT_OK;
 }
 
@@ -515,7 +522,7 @@ static void take_inline(tt_exec *exec, tt_lane *lane, const tt_move *move, const
         (reduces_early(exec) || (is_current && lane->sends_open == 0))) {
         apply_reduce(exec, lane, move, payload);
         lane->is_reduced = lane->is_reduced || is_current;
-    } else if (move->bytes > 0) {
+    } else if (move->bytes > 0 && !tt_exec_is_phantom(exec, payload)) {
         memcpy(move->kind == TT_MOVE_REDUCE ? lane->scratch + move->slot
                                             : tt_exec_address(exec, lane, move->target),
                payload, move->bytes);

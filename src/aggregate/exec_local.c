@@ -39,16 +39,18 @@ static bool local_step(tt_exec *exec)
     const uint64_t bytes = tt_min_u64(exec->unreceived, step_bytes(exec));
     TT_ASSERT(exec->is_running && exec->unreceived <= total);
     const uint64_t begun_ns = problem->codec != NULL ? tt_now(platform) : 0;
-    exec->stage->local(exec, total - exec->unreceived, bytes);
+    if (!tt_exec_is_phantom(exec, NULL)) {
+        exec->stage->local(exec, total - exec->unreceived, bytes);
+    }
     if (problem->codec != NULL) {
         platform->ops->spend(platform, TT_SPEND_CODE,
-                             bytes / problem->element_bytes * sizeof(float));
+                             bytes / problem->element_bytes * sizeof(float), 1);
         exec->coding->spent_ns += tt_now(platform) - begun_ns;
         if (exec->coding->culprit > 0) {
             tt_exec_fail(exec, TT_ERR_BAD_WIRE, exec->coding->culprit - 1);
         }
     } else {
-        platform->ops->spend(platform, TT_SPEND_COPY, bytes);
+        platform->ops->spend(platform, TT_SPEND_COPY, bytes, 1);
     }
     exec->unreceived -= bytes;
     exec->is_running = exec->has_work = exec->unreceived > 0;

@@ -178,13 +178,29 @@ static void hand_part(void *argument, uint32_t hand, uint64_t first, uint64_t by
     do_part(work, own, bytes);
 }
 
+/* Is some of the buffers phantom? */
+static bool is_phantom(const piece *work)
+{
+    const tt_exec *exec = work->exec;
+    const tt_platform *platform = exec->flow->platform;
+    const void *const *targets = exec->pointers + exec->stage->problem.size;
+    bool is_one = tt_exec_is_phantom(exec, NULL);
+    for (uint32_t i = 0; i < work->source_count && !is_one; i++) {
+        is_one = tt_is_phantom(platform, exec->pointers[i]);
+    }
+    for (uint32_t t = 0; t < work->target_count && !is_one; t++) {
+        is_one = tt_is_phantom(platform, targets[t]);
+    }
+    return is_one;
+}
+
 /* Bytes done: see tt_platform_ops.work. */
 static uint64_t do_piece(piece *work, uint64_t bytes)
 {
     tt_platform *platform = work->exec->flow->platform;
     const uint32_t size = work->exec->stage->problem.size; /* a single rank has almost no work */
     TT_DEBUG_ASSERT(work->source_count <= size && work->target_count <= size);
-    if (work->source_count == 0) {
+    if (work->source_count == 0 || (platform->phantom_bytes > 0 && is_phantom(work))) {
         return bytes;
     }
     if (platform->hands > 0 && bytes >= platform->work_bytes_min && size > 1) {
@@ -458,6 +474,9 @@ static void blend_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move,
 /* An empty part has products too: zeros. */
 static void adasum_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move, uint64_t bytes)
 {
+    if (tt_exec_is_phantom(exec, NULL)) {
+        return;
+    }
     if (move->work == TT_WORK_PRODUCTS) {
         products_piece(exec, lane, move, bytes);
     } else if (move->work == TT_WORK_ADD) {
@@ -465,6 +484,22 @@ static void adasum_piece(tt_exec *exec, const tt_lane *lane, const tt_move *move
     } else if (bytes > 0) {
         blend_piece(exec, lane, move, bytes);
     }
+}
+
+/* How often each byte of the piece is added or copied. */
+static uint32_t times_of(const piece *work)
+{
+    const tt_exec *exec = work->exec;
+    TT_DEBUG_ASSERT(work->source_count <= exec->stage->problem.size);
+    if (work->source_count == 0) {
+        return 1; /* of Adasum */
+    }
+    if (work->is_sum && work->source_count > 1) {
+        return work->source_count - 1;
+    }
+    const bool is_in_place =
+        work->target_count == 1 && exec->pointers[0] == exec->pointers[exec->stage->problem.size];
+    return is_in_place && !work->is_finished ? 0 : work->target_count;
 }
 
 bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t budget)
@@ -511,23 +546,25 @@ bool tt_exec_work(tt_exec *exec, tt_lane *lane, const tt_move *move, uint64_t bu
     case TT_WORK_STAGE:
         return tt_exec_code(exec, lane, move, bytes);
     }
+    const uint32_t times = times_of(&work);
     const uint64_t done = do_piece(&work, bytes);
     TT_DEBUG_ASSERT(done <= bytes);
     lane->work_done += done;
     const bool is_arithmetic = is_sum || is_adasum || move->work == TT_WORK_FINISH;
     exec->flow->platform->ops->spend(exec->flow->platform,
-                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, done);
+                                     is_arithmetic ? TT_SPEND_REDUCE : TT_SPEND_COPY, done, times);
     return lane->work_done == move->bytes;
 }
 
 /* ---- staging slots ---- */
 
-tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
+tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes, const void *like)
 {
     TT_ASSERT((exec->slots != NULL) == (exec->slots_bytes > 0));
     tt_platform *platform = exec->flow->platform;
     const size_t bytes = slot_bytes * TT_LANES_MAX;
-    if (exec->slots_bytes >= bytes) {
+    const bool is_useless = tt_is_phantom(platform, exec->slots) && !tt_is_phantom(platform, like);
+    if (exec->slots_bytes >= bytes && !is_useless) {
         return TT_OK;
     }
     if (exec->slots != NULL) {
@@ -535,7 +572,7 @@ tt_status tt_exec_reserve_slots(tt_exec *exec, size_t slot_bytes)
         exec->flow->slots_bytes -= exec->slots_bytes;
         exec->slots_bytes = 0;
     }
-    exec->slots = platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes);
+    exec->slots = tt_platform_allocate_like(platform, TT_MEMORY_SHARED, like, bytes);
     if (exec->slots == NULL) {
         return TT_ERR_NO_MEMORY;
     }

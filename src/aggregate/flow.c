@@ -154,7 +154,7 @@ tt_status tt_flow_park(tt_flow *flow, uint32_t peer, const tt_head *head, const 
     entry->next = NULL;
     entry->peer = peer;
     entry->head = *head;
-    if (head->payload_bytes > 0) {
+    if (head->payload_bytes > 0 && !tt_is_phantom(flow->platform, payload)) {
         memcpy(entry->payload, payload, head->payload_bytes);
     }
     const uint32_t bucket = (uint32_t)(place_of(head) % TT_PARKED_BUCKETS);

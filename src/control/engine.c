@@ -274,7 +274,8 @@ static void finish(tt_op *op)
     const bool is_reduction = request->collective == TT_ALLREDUCE ||
                               request->collective == TT_REDUCE ||
                               request->collective == TT_REDUCESCATTER;
-    if (!is_reduction || (request->collective == TT_REDUCE && request->root != op->set->self)) {
+    if (!is_reduction || (request->collective == TT_REDUCE && request->root != op->set->self) ||
+        tt_is_phantom(op->control->platform, request->output)) {
         return;
     }
     if (request->redop == TT_AVERAGE) {

@@ -393,9 +393,9 @@ static void test_in_shared_memory_it_waits_for_three_pieces_at_most(void **state
 static uint64_t worked_bytes; /* by all ranks, since an urgent call ended */
 static const tt_platform_ops *simulated;
 
-static void count_work(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void count_work(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
-    simulated->spend(platform, kind, bytes);
+    simulated->spend(platform, kind, bytes, times);
     worked_bytes += bytes;
 }
 

@@ -389,14 +389,23 @@ static tt_status room_reserve(tt_op *op)
     return TT_OK;
 }
 
+/* A buffer of the caller that has bytes, real or phantom. */
+static const void *caller_buffer(const tt_op *op)
+{
+    const tt_request *request = op->request;
+    return request->output != NULL ? request->output : request->input;
+}
+
 static tt_status work_reserve(tt_op *op, size_t bytes)
 {
     TT_DEBUG_ASSERT((op->work != NULL) == (op->work_bytes > 0));
     tt_platform *platform = op->control->platform;
-    if (op->work_bytes < bytes) {
+    const void *like = caller_buffer(op);
+    const bool is_useless = tt_is_phantom(platform, op->work) && !tt_is_phantom(platform, like);
+    if (op->work_bytes < bytes || is_useless) {
         tt_platform_release(platform, op->work, op->work_bytes);
         op->work_bytes = 0;
-        op->work = tt_platform_allocate(platform, bytes);
+        op->work = tt_platform_allocate_like(platform, TT_MEMORY_PRIVATE, like, bytes);
         if (op->work == NULL) {
             return TT_ERR_NO_MEMORY;
         }
@@ -469,6 +478,9 @@ static tt_status prepare_input(tt_op *op)
         TT_TRY(work_reserve(op, bytes));
     }
     TT_DEBUG_ASSERT(!is_apart || op->work_bytes >= bytes);
+    if (tt_has_phantom(op->control->platform, request->input, request->output)) {
+        return TT_OK;
+    }
     tt_scale(request->dtype, is_apart ? op->work : request->output, request->input, count,
              scales(op) ? request->prescale : 1.0);
     return TT_OK;
@@ -530,7 +542,7 @@ static tt_status locate_buffers(tt_op *op)
     if (locate_shared(op) || slot_bytes == 0) {
         return TT_OK;
     }
-    TT_TRY(tt_exec_reserve_slots(exec, slot_bytes));
+    TT_TRY(tt_exec_reserve_slots(exec, slot_bytes, caller_buffer(op)));
     if (op->order != NULL && !op->is_extra) { /* planned ops never wait for slots: see the README */
         TT_ASSERT(!op->is_counted);
         op->is_counted = true;

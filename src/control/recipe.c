@@ -122,7 +122,7 @@ static void idle_drop(tt_control *control, tt_recipe *recipe)
         return;
     }
     TT_DEBUG_ASSERT(op->recipe == recipe && op->request == NULL);
-    if (op->exec.workspace_bytes + op->work_bytes > DROPPED_BYTES_MAX) {
+    if (op->exec.counted_bytes + op->work_bytes > DROPPED_BYTES_MAX) {
         tt_exec_fini(&op->exec);
         tt_platform_release(control->platform, op->work, op->work_bytes);
         op->work = NULL;
@@ -481,7 +481,7 @@ bool tt_idle_keep(tt_op *op)
 {
     tt_control *control = op->control;
     tt_recipe *recipe = op->recipe;
-    const size_t bytes = op->exec.workspace_bytes + op->work_bytes;
+    const size_t bytes = op->exec.counted_bytes + op->work_bytes;
     TT_ASSERT(op->phase == OP_FREE && !op->exec.is_running);
     if (!recipe->is_in || recipe->idle != NULL || bytes > IDLE_BYTES_MAX ||
         op->exec.slots != NULL) {

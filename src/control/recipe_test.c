@@ -274,7 +274,7 @@ static bool keep(bench *made, tt_recipe *recipe, size_t bytes)
         tt_exec_fini(&op->exec);
         op->exec.workspace = tt_platform_allocate(made->control->platform, bytes);
         assert_non_null(op->exec.workspace);
-        op->exec.workspace_bytes = bytes;
+        op->exec.workspace_bytes = op->exec.counted_bytes = bytes;
     }
     const bool is_kept = tt_idle_keep(op);
     if (!is_kept) {

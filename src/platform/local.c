@@ -77,19 +77,35 @@ static bool is_short(const tt_local *local)
     return shortage->is_lasting || has_further;
 }
 
-void *tt_local_allocate(tt_local *local, tt_memory_kind kind, size_t bytes)
+bool tt_local_admit(tt_local *local, size_t bytes)
 {
     local->shortage->attempts++;
     if (is_short(local)) {
         local->starved_count++;
+        return false;
+    }
+    local->live_count++;
+    local->live_bytes += bytes;
+    return true;
+}
+
+void tt_local_dismiss(tt_local *local, size_t bytes)
+{
+    TT_ASSERT(local->live_count > 0);
+    TT_ASSERT(local->live_bytes >= bytes);
+    local->live_count--;
+    local->live_bytes -= bytes;
+}
+
+void *tt_local_allocate(tt_local *local, tt_memory_kind kind, size_t bytes)
+{
+    if (!tt_local_admit(local, bytes)) {
         return NULL;
     }
     void *memory = take_aligned(bytes);
     if (kind == TT_MEMORY_SHARED) {
         region_add(local, memory, bytes);
     }
-    local->live_count++;
-    local->live_bytes += bytes;
     return memory;
 }
 
@@ -109,10 +125,7 @@ static tt_local_region *region_of(const tt_local *local, const void *memory, siz
 
 void tt_local_release(tt_local *local, tt_memory_kind kind, void *memory, size_t bytes)
 {
-    TT_ASSERT(local->live_count > 0);
-    TT_ASSERT(local->live_bytes >= bytes);
-    local->live_count--;
-    local->live_bytes -= bytes;
+    tt_local_dismiss(local, bytes);
     if (kind == TT_MEMORY_PRIVATE) {
         free(memory);
         return;
@@ -149,7 +162,24 @@ bool tt_local_locate(const tt_local *local, const void *memory, size_t bytes, tt
 
 /* ---- parcels ---- */
 
-tt_parcel *tt_parcel_make(uint32_t from, const tt_send *send, bool is_borrowed)
+TT_INLINE void own(tt_parcel *parcel)
+{
+    if (!parcel->is_borrowed) {
+        return;
+    }
+    parcel->is_borrowed = false;
+    if (parcel->is_phantom) {
+        return;
+    }
+    void *copy = tt_local_take(parcel->head.payload_bytes);
+    if (parcel->head.payload_bytes > 0) {
+        memcpy(copy, parcel->send.payload, parcel->head.payload_bytes);
+    }
+    parcel->send.payload = copy;
+}
+
+tt_parcel *tt_parcel_make(const tt_platform *platform, uint32_t from, const tt_send *send,
+                          bool is_borrowed)
 {
     tt_parcel *parcel = tt_local_take(sizeof(*parcel));
     TT_ASSERT(send->head->payload_bytes <= TT_PAYLOAD_BYTES_MAX);
@@ -158,34 +188,36 @@ tt_parcel *tt_parcel_make(uint32_t from, const tt_send *send, bool is_borrowed)
     parcel->send.head = &parcel->head;
     parcel->from = from;
     parcel->is_borrowed = true;
+    parcel->is_phantom = tt_is_phantom(platform, send->payload);
     if (!is_borrowed) {
-        tt_parcel_own(parcel);
+        own(parcel);
     }
     return parcel;
 }
 
 void tt_parcel_own(tt_parcel *parcel)
 {
-    if (!parcel->is_borrowed) {
-        return;
-    }
-    void *copy = tt_local_take(parcel->head.payload_bytes);
-    if (parcel->head.payload_bytes > 0) {
-        memcpy(copy, parcel->send.payload, parcel->head.payload_bytes);
-    }
-    parcel->send.payload = copy;
-    parcel->is_borrowed = false;
+    own(parcel);
 }
 
 void tt_parcel_release(tt_parcel *parcel)
 {
-    if (!parcel->is_borrowed) {
+    if (!parcel->is_borrowed && !parcel->is_phantom) {
         free((void *)(uintptr_t)parcel->send.payload);
     }
     free(parcel);
 }
 
-bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine)
+/* Store the first bytes of the payload, unless it or its place is phantom. */
+static void store(const tt_parcel *parcel, const tt_platform *platform, size_t bytes)
+{
+    TT_ASSERT(bytes <= parcel->head.payload_bytes);
+    if (!tt_has_phantom(platform, parcel->sink, parcel->send.payload)) {
+        memcpy(parcel->sink, parcel->send.payload, bytes);
+    }
+}
+
+bool tt_parcel_announce(tt_parcel *parcel, const tt_platform *platform, const tt_machine *machine)
 {
     const uint32_t bytes = parcel->head.payload_bytes;
     const tt_head head = parcel->head; /* the machine may not change what is on the wire */
@@ -193,9 +225,13 @@ bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine)
     if (bytes > TT_INLINE_BYTES_MAX) {
         parcel->sink = machine->ops->frame(machine->self, parcel->from, &head, NULL);
         if (parcel->sink != NULL) { /* some bytes arrive at once, the rest later */
-            memcpy(parcel->sink, parcel->send.payload, bytes / 2);
+            store(parcel, platform, bytes / 2);
         }
         return parcel->sink != NULL;
+    }
+    if (parcel->is_phantom) {
+        (void)machine->ops->frame(machine->self, parcel->from, &head, parcel->send.payload);
+        return false;
     }
     /* An unaligned copy, whose end a sanitizer watches. */
     uint8_t *lying = tt_local_take((size_t)bytes + 1);
@@ -207,12 +243,12 @@ bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine)
     return false;
 }
 
-void tt_parcel_complete(tt_parcel *parcel, const tt_machine *machine)
+void tt_parcel_complete(tt_parcel *parcel, const tt_platform *platform, const tt_machine *machine)
 {
     if (parcel->is_discarded || parcel->sink == NULL) {
         return;
     }
-    memcpy(parcel->sink, parcel->send.payload, parcel->head.payload_bytes);
+    store(parcel, platform, parcel->head.payload_bytes);
     const tt_head head = parcel->head;
     machine->ops->payload(machine->self, parcel->from, &head);
 }

@@ -44,6 +44,10 @@ void tt_local_init(tt_local *local, tt_local_shortage *shortage);
 /* False: a region was written to after its release. */
 bool tt_local_fini(tt_local *local);
 
+/* Memory that is no more than an address counts like other memory. False: it fails on purpose. */
+bool tt_local_admit(tt_local *local, size_t bytes);
+void tt_local_dismiss(tt_local *local, size_t bytes);
+
 void *tt_local_allocate(tt_local *local, tt_memory_kind kind, size_t bytes);
 void tt_local_release(tt_local *local, tt_memory_kind kind, void *memory, size_t bytes);
 void *tt_local_view(const tt_local *local, tt_place place, size_t bytes);
@@ -57,22 +61,29 @@ typedef struct tt_parcel {
     tt_send send;
     tt_head head;
     uint32_t from;
-    bool is_borrowed; /* `send.payload` is the sender's, which gets `sent` */
-    bool is_announced;
-    bool is_discarded;
-    bool is_cut; /* the sender died while it was sending */
+    bool is_borrowed : 1; /* `send.payload` is the sender's, which gets `sent` */
+    bool is_phantom : 1;  /* it has a length and no bytes */
+    bool is_announced : 1;
+    bool is_discarded : 1;
+    bool is_cut : 1; /* the sender died while it was sending */
+    uint8_t hop;     /* sim: the link that its first byte is at */
     void *sink;
-    uint64_t sequence;
+    union {
+        uint64_t sequence; /* shuffle */
+        uint64_t ready_ns; /* sim: no card takes it before that */
+    };
     struct tt_parcel *next;
 } tt_parcel;
 
-tt_parcel *tt_parcel_make(uint32_t from, const tt_send *send, bool is_borrowed);
+/* `platform` tells which payloads are phantom. */
+tt_parcel *tt_parcel_make(const tt_platform *platform, uint32_t from, const tt_send *send,
+                          bool is_borrowed);
 /* Copy the payload, so that it is the sender's again. */
 void tt_parcel_own(tt_parcel *parcel);
 void tt_parcel_release(tt_parcel *parcel);
 
-/* Upcall `frame` of `machine`. True: a payload upcall must follow. */
-bool tt_parcel_announce(tt_parcel *parcel, const tt_machine *machine);
-void tt_parcel_complete(tt_parcel *parcel, const tt_machine *machine);
+/* Upcall `frame` of `machine`, whose platform is given. True: a payload upcall must follow. */
+bool tt_parcel_announce(tt_parcel *parcel, const tt_platform *platform, const tt_machine *machine);
+void tt_parcel_complete(tt_parcel *parcel, const tt_platform *platform, const tt_machine *machine);
 
 #endif

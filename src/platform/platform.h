@@ -77,7 +77,8 @@ typedef struct tt_place {
 
 typedef enum tt_memory_kind {
     TT_MEMORY_PRIVATE,
-    TT_MEMORY_SHARED, /* peers with a view can access it; NULL where there is no arena */
+    TT_MEMORY_SHARED,  /* peers with a view can access it; NULL where there is no arena */
+    TT_MEMORY_PHANTOM, /* with one of these: addresses alone (tt_platform.phantom_first) */
 } tt_memory_kind;
 
 typedef enum tt_spend_kind {
@@ -159,8 +160,9 @@ typedef struct tt_platform_ops {
     /* The place of `memory` in this rank's arena; false if it is not there. */
     bool (*locate)(tt_platform *platform, const void *memory, size_t bytes, tt_place *place_out);
 
-    /* Local work of this many bytes was just done: simulated clocks advance. */
-    void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes);
+    /* Local work was just done: simulated clocks advance. `bytes` are those of the result, and each
+     * of them was added or copied `times` times; 0: they were in place already. */
+    void (*spend)(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times);
 
     /* Run the order's parts from its front; none is still running on return. Returns the bytes
      * done: all, or a multiple of TT_WORK_GRAIN above 0 if the machine has new and possibly more
@@ -178,6 +180,12 @@ typedef struct tt_platform_ops {
 /* Drivers embed this as their first member. */
 struct tt_platform {
     const tt_platform_ops *ops;
+    /* Addresses of payloads that have a length and no bytes, in simulations of many ranks: whoever
+     * copies, adds, encodes or hashes bytes there spends the time, and touches nothing. The first
+     * half are the callers' buffers, the second the machines' own; of each, half are private and
+     * half shared. What protocols read is always real. 0 bytes: all memory is real. */
+    uintptr_t phantom_first;
+    uint64_t phantom_bytes;
     uint32_t hands;           /* threads that `work` has, the caller's included; constant */
     uint64_t work_bytes_min;  /* shorter computations are not worth an order */
     uint64_t share_bytes_min; /* shorter orders are not worth several hands */
@@ -242,6 +250,34 @@ static inline void tt_platform_release(tt_platform *platform, void *memory, size
     if (memory != NULL) {
         platform->ops->release(platform, TT_MEMORY_PRIVATE, memory, bytes);
     }
+}
+
+static inline bool tt_is_phantom(const tt_platform *platform, const void *address)
+{
+    return platform->phantom_bytes > 0 &&
+           (uintptr_t)address - platform->phantom_first < platform->phantom_bytes;
+}
+
+/* For copies: is there nothing to read, or nothing to write? */
+static inline bool tt_has_phantom(const tt_platform *platform, const void *a, const void *b)
+{
+    return platform->phantom_bytes > 0 &&
+           (tt_is_phantom(platform, a) || tt_is_phantom(platform, b));
+}
+
+/* The machine's own addresses. */
+static inline void *tt_phantom_memory(const tt_platform *platform, tt_memory_kind kind)
+{
+    const uint64_t quarter = platform->phantom_bytes / 4;
+    return (void *)(platform->phantom_first + ((kind & TT_MEMORY_SHARED) != 0 ? 3 : 2) * quarter);
+}
+
+/* Memory for what is copied from or to `like`: phantom, where that is. */
+static inline void *tt_platform_allocate_like(tt_platform *platform, tt_memory_kind kind,
+                                              const void *like, size_t bytes)
+{
+    const unsigned phantom = tt_is_phantom(platform, like) ? TT_MEMORY_PHANTOM : 0;
+    return platform->ops->allocate(platform, (tt_memory_kind)(kind | phantom), bytes);
 }
 
 #endif

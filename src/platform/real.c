@@ -178,9 +178,10 @@ static bool real_locate(tt_platform *platform, const void *memory, size_t bytes,
 }
 
 /* The work took time: `now` reads the clock again. Sums are left out: they are many, and short. */
-static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void real_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     (void)bytes;
+    (void)times;
     if (kind != TT_SPEND_REDUCE) {
         real_of(platform)->now_ns = 0;
     }

@@ -11,5 +11,6 @@
 
 #include "platform/platform.h"
 #include "platform/real.h"
+#include "platform/sim.h"
 
 #endif

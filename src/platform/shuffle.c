@@ -141,7 +141,7 @@ static tt_status shuffle_post(shuffle_rank *rank, const tt_send *send)
         if (peer != rank->rank) {
             tt_send one = *send;
             one.peer = peer;
-            tt_parcel *parcel = tt_parcel_make(rank->rank, &one, false);
+            tt_parcel *parcel = tt_parcel_make(&rank->base, rank->rank, &one, false);
             parcel->sequence = shuffle->sequence++;
             item_add(shuffle, (shuffle_item){.kind = ITEM_FRAME, .parcel = parcel});
         }
@@ -160,7 +160,7 @@ static tt_status shuffle_send(tt_platform *platform, const tt_send *send)
     TT_ASSERT(send->peer != rank->rank);
     const bool is_borrowed = shuffle->config.is_borrowing && send->head->payload_bytes > 0 &&
                              tt_random_below(&shuffle->random, 4) != 0;
-    tt_parcel *parcel = tt_parcel_make(rank->rank, send, is_borrowed);
+    tt_parcel *parcel = tt_parcel_make(&rank->base, rank->rank, send, is_borrowed);
     parcel->sequence = shuffle->sequence++;
     item_add(shuffle, (shuffle_item){.kind = ITEM_FRAME, .parcel = parcel});
     if (!is_borrowed) {
@@ -213,11 +213,12 @@ static bool shuffle_locate(tt_platform *platform, const void *memory, size_t byt
     return tt_local_locate(&rank_of(platform)->local, memory, bytes, place_out);
 }
 
-static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void shuffle_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     (void)platform;
     (void)kind;
     (void)bytes;
+    (void)times;
 }
 
 /* Short parts, by any hand, in any order; often not all of them. */
@@ -283,7 +284,7 @@ static void deliver(tt_shuffle *shuffle, size_t index)
     tt_parcel **half = &rank->arriving[parcel->from];
     if (!parcel->is_announced && parcel->head.payload_bytes > TT_INLINE_BYTES_MAX) {
         *half = parcel; /* so that discard finds it */
-        if (tt_parcel_announce(parcel, &rank->machine)) {
+        if (tt_parcel_announce(parcel, &rank->base, &rank->machine)) {
             rank->has_work = true;
             return; /* the rest arrives later */
         }
@@ -293,9 +294,9 @@ static void deliver(tt_shuffle *shuffle, size_t index)
         item_remove(shuffle, index);
         *half = NULL;
         if (parcel->is_announced) {
-            tt_parcel_complete(parcel, &rank->machine);
+            tt_parcel_complete(parcel, &rank->base, &rank->machine);
         } else {
-            (void)tt_parcel_announce(parcel, &rank->machine);
+            (void)tt_parcel_announce(parcel, &rank->base, &rank->machine);
         }
     }
     rank->has_work = true;
@@ -403,9 +404,9 @@ tt_shuffle *tt_shuffle_create(const tt_shuffle_config *config)
     shuffle->shortage =
         (tt_local_shortage){.fail_at = config->fail_at, .is_lasting = config->fails_forever};
     tt_random_init(&shuffle->random, config->seed, 1);
-    shuffle->model = tt_toy_engine_create();
     shuffle->landings = tt_local_take(config->size * sizeof(*shuffle->landings));
     shuffle->ranks = tt_local_take(config->size * sizeof(*shuffle->ranks));
+    shuffle->model = tt_toy_engine_create(&shuffle->ranks[0].base);
     for (uint32_t i = 0; i < config->size; i++) {
         shuffle_rank *rank = &shuffle->ranks[i];
         rank->base.ops = &shuffle_ops;

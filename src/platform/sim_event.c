@@ -247,8 +247,13 @@ static void call_rank(tt_sim *sim, tt_sim_event *event)
     case TT_SIM_CALL:
         event->call(event->argument);
         break;
+    case TT_SIM_LANDED:
+        rank->machine.ops->landed(rank->machine.self, event->token, TT_OK);
+        break;
     case TT_SIM_WORK:
     case TT_SIM_DEPART:
+    case TT_SIM_CARD:
+    case TT_SIM_HOP:
         break;
     }
 }
@@ -281,6 +286,35 @@ static void bury(tt_sim *sim, tt_sim_event *event)
     event_free(sim, event);
 }
 
+/* Events of the network happen whatever the rank does. */
+static bool is_of_network(const tt_sim_event *event)
+{
+    return event->kind == TT_SIM_DEPART || event->kind == TT_SIM_CARD || event->kind == TT_SIM_HOP;
+}
+
+static void serve_network(tt_sim *sim, tt_sim_event *event)
+{
+    if (event->kind == TT_SIM_HOP) {
+        tt_sim_card_pass(sim, event);
+        return; /* the event goes on with its parcel */
+    }
+    if (event->kind == TT_SIM_CARD) {
+        tt_sim_card_serve(sim, event->card);
+    } else {
+        tt_sim_link_depart(sim, event->link);
+    }
+    event_free(sim, event);
+}
+
+/* Time of the processor for an upcall, besides what the machine spends. */
+static uint64_t upcall_ns(const tt_sim *sim, const tt_sim_event *event)
+{
+    const tt_sim_network *network = sim->config.network;
+    return network != NULL && event->kind == TT_SIM_ARRIVE
+               ? network->ops->overhead(network, event->parcel->head.payload_bytes)
+               : sim->config.upcall_ns;
+}
+
 bool tt_sim_step(tt_sim *sim)
 {
     if (sim->due_count == 0) {
@@ -290,7 +324,7 @@ bool tt_sim_step(tt_sim *sim)
     tt_sim_rank *rank = &sim->ranks[event->rank];
     const bool is_later = sim->due[0].at > sim->now;
     sim->now = sim->due[0].at;
-    const uint64_t at = event->kind == TT_SIM_DEPART ? sim->now : callable_at(sim, rank);
+    const uint64_t at = is_of_network(event) ? sim->now : callable_at(sim, rank);
     if (at > sim->now && rank->has_machine) {
         /* Only the first: a fault at this very time may follow it. */
         due_put_off(sim, at, is_later);
@@ -298,10 +332,9 @@ bool tt_sim_step(tt_sim *sim)
     }
     sim->put_off = NULL;
     due_take(sim);
-    if (event->kind == TT_SIM_DEPART) {
+    if (is_of_network(event)) {
         note(sim, event);
-        tt_sim_link_depart(sim, event->link);
-        event_free(sim, event);
+        serve_network(sim, event);
         return true;
     }
     if (at == 0 || !rank->has_machine) {
@@ -313,7 +346,7 @@ bool tt_sim_step(tt_sim *sim)
     }
     note(sim, event);
     rank->now = sim->now;
-    rank->busy_until = sim->now + sim->config.upcall_ns;
+    rank->busy_until = sim->now + upcall_ns(sim, event);
     rank->is_stepping = rank->is_stepping && event->kind != TT_SIM_WORK;
     call_rank(sim, event);
     if (event->place == 0) { /* a long frame reuses its event */

@@ -3,7 +3,8 @@
  * sim_internal.h - what the files of the simulated driver share.
  *
  * sim.c ranks and the platform's table | sim_event.c the heap of events and what they do |
- * sim_network.c links and parcels | sim_fault.c kills, stops, cuts.
+ * sim_network.c links, parcels, wires | sim_card.c cards of a model | sim_engine.c an outside
+ * engine | sim_fault.c kills, stops, cuts.
  *
  * Layer:   platform; private to sim*.c.
  * Threads: one at a time.
@@ -17,6 +18,8 @@
 #include "platform/sim.h"
 
 typedef struct tt_sim_link tt_sim_link;
+typedef struct tt_sim_card tt_sim_card;
+typedef struct tt_sim_orders tt_sim_orders;
 
 typedef enum tt_sim_event_kind {
     TT_SIM_DEPART,  /* link: the wire is free again */
@@ -27,6 +30,9 @@ typedef enum tt_sim_event_kind {
     TT_SIM_WORK,    /* rank: step */
     TT_SIM_PEER,    /* upcall `peer` of rank about peer */
     TT_SIM_CALL,    /* rank, call */
+    TT_SIM_CARD,    /* card: it may take a frame */
+    TT_SIM_HOP,     /* parcel: its first byte is at a link */
+    TT_SIM_LANDED,  /* rank, token: an engine's */
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
@@ -41,6 +47,7 @@ typedef struct tt_sim_event {
     uint64_t token;
     tt_parcel *parcel;
     tt_sim_link *link;
+    tt_sim_card *card;
     tt_sim_call_fn *call;
     void *argument;
 } tt_sim_event;
@@ -64,6 +71,18 @@ struct tt_sim_link {
     tt_parcel *arriving; /* long frame, half of it arrived */
     uint64_t held_until; /* cut */
     uint64_t latest;     /* arrival of the latest parcel, to keep order */
+    /* With a model of the network: */
+    tt_sim_card *card;
+    tt_sim_link *next; /* at the card */
+    bool is_waiting;   /* it is in the card's list */
+};
+
+/* A card of the model, and the links that have frames for it. */
+struct tt_sim_card {
+    tt_sim_link *first, *last; /* in turn */
+    uint64_t free_at;
+    uint64_t due_at;   /* of `due` */
+    tt_sim_event *due; /* its CARD; NULL: none */
 };
 
 typedef enum tt_sim_life { TT_SIM_ALIVE, TT_SIM_KILLED, TT_SIM_LEFT } tt_sim_life;
@@ -89,6 +108,8 @@ struct tt_sim {
     uint32_t *host_of;
     tt_random random;
     tt_local_shortage shortage;
+    uint8_t *phantom; /* addresses without memory; NULL: none */
+    uint64_t phantom_bytes;
     tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
     size_t due_count, due_capacity;
     tt_sim_event *events_free;
@@ -101,6 +122,8 @@ struct tt_sim {
     tt_sim_rank *ranks;
     tt_sim_link **links; /* open hashing by (from, to) */
     size_t link_count, link_capacity;
+    tt_sim_card *cards;    /* [network->card_count]; NULL: wires */
+    tt_sim_orders *orders; /* the engine's; NULL: none */
     tt_sim_spy spy;
 };
 
@@ -125,6 +148,32 @@ void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event);
 void tt_sim_link_complete(tt_sim *sim, tt_sim_event *event);
 /* Drop queued parcels. */
 void tt_sim_link_empty(tt_sim *sim, tt_sim_link *link);
+
+/* Put the parcel into the queue of its link, by urgency and age. */
+void tt_sim_link_enqueue(tt_sim_link *link, tt_parcel *parcel);
+/* `parcel` is on its way to the rank of `event`, which is made for it. */
+tt_sim_event *tt_sim_link_launch(tt_sim *sim, tt_sim_link *link, tt_parcel *parcel,
+                                 tt_sim_event_kind kind, uint64_t at);
+
+/* sim_card.c */
+void tt_sim_cards_init(tt_sim *sim);
+/* A parcel was put into the queue of the link. */
+void tt_sim_card_offer(tt_sim *sim, tt_sim_link *link, const tt_parcel *parcel);
+void tt_sim_card_serve(tt_sim *sim, tt_sim_card *card);
+/* The first byte of the event's parcel is at a link: moves the event. */
+void tt_sim_card_pass(tt_sim *sim, tt_sim_event *event);
+static inline tt_sim_frame tt_sim_frame_of(const tt_parcel *parcel)
+{
+    return (tt_sim_frame){
+        .source = parcel->from, .target = parcel->send.peer, .bytes = parcel->head.payload_bytes};
+}
+
+/* sim_engine.c */
+void tt_sim_orders_create(tt_sim *sim);
+void tt_sim_orders_destroy(tt_sim *sim);
+bool tt_sim_can_launch(const tt_sim *sim, const tt_launch *launch);
+/* The rank launches at `at`. */
+void tt_sim_launch(tt_sim *sim, uint32_t rank, const tt_launch *launch, uint64_t at);
 
 /* sim_fault.c */
 /* Deliver the peer event to event->rank once all frames have arrived; true: the event is done. */

@@ -5,7 +5,7 @@
  * A link keeps sent frames in a queue, most urgent first. When its wire is free the first parcel
  * departs, occupies the wire for its length, and arrives after the latency. Parcels of a link
  * arrive in the order of departure unless noise reorders them, as on a stream: a late one delays
- * those behind it.
+ * those behind it. With a model of the network they depart from cards instead: sim_card.c.
  */
 #include <stdlib.h>
 
@@ -105,7 +105,7 @@ static bool goes_before(const tt_send *one, const tt_send *other)
     return one->urgency != other->urgency ? one->urgency > other->urgency : one->age < other->age;
 }
 
-static void enqueue(tt_sim_link *link, tt_parcel *parcel)
+void tt_sim_link_enqueue(tt_sim_link *link, tt_parcel *parcel)
 {
     tt_parcel **at = &link->queue;
     while (*at != NULL && !goes_before(&parcel->send, &(*at)->send)) {
@@ -124,23 +124,38 @@ static void wake_link(tt_sim *sim, tt_sim_link *link, uint64_t at)
     }
 }
 
+/* Put the parcel into the queue of the link, from `at` on. */
+static void put_in_queue(tt_sim *sim, tt_sim_link *link, tt_parcel *parcel, uint64_t at)
+{
+    parcel->ready_ns = at;
+    tt_sim_link_enqueue(link, parcel);
+    if (sim->cards != NULL) {
+        tt_sim_card_offer(sim, link, parcel);
+    } else {
+        wake_link(sim, link, at);
+    }
+}
+
 tt_status tt_sim_link_send(tt_sim *sim, uint32_t from, const tt_send *send)
 {
+    tt_sim_rank *rank = &sim->ranks[from];
+    const tt_sim_network *network = sim->config.network;
+    const uint32_t bytes = send->head->payload_bytes;
     if (knows_gone(sim, from, send->peer)) {
         return TT_ERR_PEER_DOWN;
     }
     tt_sim_link *link = tt_sim_link_of(sim, from, send->peer);
-    const bool is_borrowed = send->head->payload_bytes > 0 && happens(sim, sim->config.borrow);
-    tt_parcel *parcel = tt_parcel_make(from, send, is_borrowed);
-    enqueue(link, parcel);
-    wake_link(sim, link, sim->ranks[from].busy_until);
+    const bool is_borrowed = bytes > 0 && (network != NULL || happens(sim, sim->config.borrow));
+    tt_parcel *parcel = tt_parcel_make(&sim->ranks[from].base, from, send, is_borrowed);
+    rank->busy_until += network != NULL ? network->ops->overhead(network, bytes) : 0;
+    put_in_queue(sim, link, parcel, rank->busy_until);
     return is_borrowed ? TT_IN_PROGRESS : TT_OK;
 }
 
 /* One frame for each rank of the host; as with shared memory, there may be no room. */
 tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
 {
-    if (sim->config.post == 0 || !happens(sim, sim->config.post)) {
+    if (sim->cards != NULL || sim->config.post == 0 || !happens(sim, sim->config.post)) {
         return TT_ERR_UNSUPPORTED;
     }
     for (uint32_t peer = 0; peer < sim->config.size; peer++) {
@@ -149,8 +164,8 @@ tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
             tt_send one = *send;
             one.peer = peer;
             tt_sim_link *link = tt_sim_link_of(sim, from, peer);
-            enqueue(link, tt_parcel_make(from, &one, false));
-            wake_link(sim, link, sim->ranks[from].busy_until);
+            put_in_queue(sim, link, tt_parcel_make(&sim->ranks[from].base, from, &one, false),
+                         sim->ranks[from].busy_until);
         }
     }
     return TT_OK;
@@ -159,8 +174,7 @@ tt_status tt_sim_link_post(tt_sim *sim, uint32_t from, const tt_send *send)
 void tt_sim_forge(tt_sim *sim, uint32_t from, const tt_send *send)
 {
     tt_sim_link *link = tt_sim_link_of(sim, from, send->peer);
-    enqueue(link, tt_parcel_make(from, send, false));
-    wake_link(sim, link, sim->now);
+    put_in_queue(sim, link, tt_parcel_make(&sim->ranks[from].base, from, send, false), sim->now);
 }
 
 void tt_sim_link_recall(tt_sim *sim, uint32_t from, uint32_t to, uint64_t token)
@@ -198,14 +212,21 @@ static uint64_t arrival_time(tt_sim *sim, tt_sim_link *link, uint64_t off_wire)
     return at;
 }
 
-static void put_on_wire(tt_sim *sim, tt_sim_link *link, tt_parcel *parcel, uint64_t at)
+tt_sim_event *tt_sim_link_launch(tt_sim *sim, tt_sim_link *link, tt_parcel *parcel,
+                                 tt_sim_event_kind kind, uint64_t at)
 {
-    tt_sim_event *event = tt_sim_event_add(sim, TT_SIM_ARRIVE, link->to, at);
+    tt_sim_event *event = tt_sim_event_add(sim, kind, link->to, at);
     event->parcel = parcel;
     event->peer = link->from;
     event->token = tt_hash64_mix(parcel->head.op << 8 | parcel->head.kind,
                                  (uint64_t)parcel->head.lane << 32 | parcel->head.round);
     link->under_way++;
+    return event;
+}
+
+static void put_on_wire(tt_sim *sim, tt_sim_link *link, tt_parcel *parcel, uint64_t at)
+{
+    (void)tt_sim_link_launch(sim, link, parcel, TT_SIM_ARRIVE, at);
 }
 
 void tt_sim_link_depart(tt_sim *sim, tt_sim_link *link)
@@ -234,7 +255,7 @@ void tt_sim_link_depart(tt_sim *sim, tt_sim_link *link)
     }
     put_on_wire(sim, link, parcel, arrival_time(sim, link, link->free_at));
     if (happens(sim, sim->config.noise.duplicate)) {
-        put_on_wire(sim, link, tt_parcel_make(link->from, &parcel->send, false),
+        put_on_wire(sim, link, tt_parcel_make(&sender->base, link->from, &parcel->send, false),
                     arrival_time(sim, link, link->free_at));
     }
     if (link->queue != NULL) {
@@ -253,7 +274,7 @@ void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event)
 {
     tt_parcel *parcel = event->parcel;
     tt_sim_link *link = tt_sim_link_of(sim, parcel->from, event->rank);
-    const tt_machine *machine = &sim->ranks[event->rank].machine;
+    const tt_sim_rank *rank = &sim->ranks[event->rank];
     if (link->is_down) {
         finish_parcel(link, parcel);
         return;
@@ -268,7 +289,12 @@ void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event)
     }
     const bool is_long = parcel->head.payload_bytes > TT_INLINE_BYTES_MAX;
     link->arriving = is_long ? parcel : NULL;
-    if (tt_parcel_announce(parcel, machine)) {
+    const bool is_awaited = tt_parcel_announce(parcel, &rank->base, &rank->machine);
+    if (is_awaited && sim->cards != NULL) { /* all of it is here */
+        tt_sim_link_complete(sim, event);
+        return;
+    }
+    if (is_awaited) {
         event->kind = TT_SIM_PAYLOAD;
         tt_sim_event_move(sim, event,
                           sim->now + 1 + tt_random_below(&sim->random, sim->config.jitter_ns + 1));
@@ -284,7 +310,8 @@ void tt_sim_link_complete(tt_sim *sim, tt_sim_event *event)
     tt_sim_link *link = tt_sim_link_of(sim, parcel->from, event->rank);
     link->arriving = NULL;
     if (!parcel->is_cut) {
-        tt_parcel_complete(parcel, &sim->ranks[event->rank].machine);
+        const tt_sim_rank *rank = &sim->ranks[event->rank];
+        tt_parcel_complete(parcel, &rank->base, &rank->machine);
     }
     finish_parcel(link, parcel);
 }

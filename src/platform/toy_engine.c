@@ -20,12 +20,15 @@ typedef struct model_op {
 } model_op;
 
 struct tt_toy_engine {
+    const tt_platform *platform;
     model_op *ops; /* oldest first */
 };
 
-tt_toy_engine *tt_toy_engine_create(void)
+tt_toy_engine *tt_toy_engine_create(const tt_platform *platform)
 {
-    return tt_local_take(sizeof(tt_toy_engine));
+    tt_toy_engine *model = tt_local_take(sizeof(*model));
+    model->platform = platform;
+    return model;
 }
 
 static void op_free(model_op *op)
@@ -110,6 +113,15 @@ static void write_output(const tt_launch *launch, uint8_t *const *inputs)
     }
 }
 
+static bool is_phantom(const tt_toy_engine *model, const model_op *op)
+{
+    bool is_one = false;
+    for (uint32_t i = 0; i < op->size && !is_one; i++) {
+        is_one = tt_has_phantom(model->platform, op->launches[i].input, op->launches[i].output);
+    }
+    return is_one;
+}
+
 /* Inputs are copied before anything is written: outputs may overlap them. */
 static void run(const model_op *op)
 {
@@ -177,7 +189,9 @@ uint32_t tt_toy_engine_launch(tt_toy_engine *model, uint32_t rank, const tt_laun
         landings_out[i] =
             (tt_toy_engine_landing){.rank = op->ranks[i], .token = op->launches[i].token};
     }
-    run(op);
+    if (!is_phantom(model, op)) {
+        run(op);
+    }
     model_op **link = &model->ops;
     while (*link != op) {
         link = &(*link)->next;

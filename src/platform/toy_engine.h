@@ -21,7 +21,8 @@ typedef struct tt_toy_engine_landing {
     uint64_t token;
 } tt_toy_engine_landing;
 
-tt_toy_engine *tt_toy_engine_create(void);
+/* `platform` tells which buffers are phantom: these are matched alone. It outlives the engine. */
+tt_toy_engine *tt_toy_engine_create(const tt_platform *platform);
 void tt_toy_engine_destroy(tt_toy_engine *model);
 
 /* `rank` launches. The last member's launch runs the op: then the outputs are written, and every

@@ -98,6 +98,21 @@ uint64_t tt_cards_bytes(const tt_fabric_config *config)
     return (network_cards(config) + local_cards(config)) * sizeof(tt_card);
 }
 
+uint32_t tt_fabric_card_count(const tt_fabric_config *config)
+{
+    TT_ASSERT(config->ranks_per_host > 0);
+    return (uint32_t)(network_cards(config) + local_cards(config));
+}
+
+uint32_t tt_fabric_card(const tt_fabric_config *config, uint32_t source, uint32_t target)
+{
+    TT_DEBUG_ASSERT(source < config->rank_count && target < config->rank_count);
+    const tt_fabric_level level = tt_fabric_level_of(config, source, target);
+    return level == TT_FABRIC_HOST && config->ranks_per_host > 1
+               ? (uint32_t)network_cards(config) + source
+               : tt_card_number(config, source);
+}
+
 tt_status tt_cards_init(tt_cards *cards, const tt_fabric_config *config,
                         const tt_allocator *allocator)
 {

@@ -68,8 +68,15 @@ typedef struct tt_fabric_frame {
 
 typedef struct tt_departure {
     uint64_t released_ns; /* the payload may be changed */
+    uint64_t free_ns;     /* the card begins with the next frame */
     uint64_t head_ns;     /* the first byte is at the next link */
 } tt_departure;
+
+/* Frames of one level, for those who count them. */
+typedef struct tt_fabric_traffic {
+    uint64_t frames_sent, frames_received;
+    uint64_t bytes_sent, bytes_received; /* payload */
+} tt_fabric_traffic;
 
 /* Copies and sums. `bytes` of a sum are those of all additions: of k vectors, k - 1 times one. */
 typedef enum tt_fabric_work { TT_FABRIC_COPY, TT_FABRIC_REDUCE } tt_fabric_work;
@@ -132,6 +139,11 @@ static inline tt_fabric_level tt_fabric_level_of(const tt_fabric_config *config,
     }
     return TT_FABRIC_TREE;
 }
+
+/* Cards of all hosts, and of ranks where several share a host: their paths to each other. */
+uint32_t tt_fabric_card_count(const tt_fabric_config *config);
+/* The one that sends a frame from `source` to `target`. */
+uint32_t tt_fabric_card(const tt_fabric_config *config, uint32_t source, uint32_t target);
 
 /* The model called `name`, or NULL; the index-th, or NULL at the end. */
 const tt_fabric_ops *tt_fabric_find(const char *name);

@@ -37,18 +37,22 @@ tt_status tt_cards_init(tt_cards *cards, const tt_fabric_config *config,
 void tt_cards_fini(tt_cards *cards, const tt_allocator *allocator);
 void tt_cards_reset(tt_cards *cards);
 
+/* Number of the card that a rank has to other hosts. */
+TT_INLINE uint32_t tt_card_number(const tt_fabric_config *config, uint32_t rank)
+{
+    if (config->ranks_per_host == 1) {
+        return rank;
+    }
+    const uint32_t host = rank / config->ranks_per_host;
+    return host * config->cards_per_host + rank % config->ranks_per_host % config->cards_per_host;
+}
+
 TT_INLINE tt_card *tt_card_of(const tt_cards *cards, const tt_fabric_config *config, uint32_t rank,
                               tt_fabric_level level)
 {
-    if (config->ranks_per_host == 1) {
-        return &cards->network[rank];
-    }
-    if (level == TT_FABRIC_HOST) {
-        return &cards->local[rank];
-    }
-    const uint32_t host = rank / config->ranks_per_host;
-    const uint32_t place = rank % config->ranks_per_host % config->cards_per_host;
-    return &cards->network[(uint64_t)host * config->cards_per_host + place];
+    return level == TT_FABRIC_HOST && config->ranks_per_host > 1
+               ? &cards->local[rank]
+               : &cards->network[tt_card_number(config, rank)];
 }
 
 /* When a link that is busy until *busy_ns_io begins with a frame that is there at `at_ns`, and is
@@ -87,6 +91,7 @@ TT_INLINE tt_departure tt_card_send(const tt_cards *cards, const tt_fabric_confi
             ? at_ns
             : tt_link_serve(&card->sending_ns, link->gap_ns + frame_ns, at_ns);
     return (tt_departure){.released_ns = begin_ns + frame_ns,
+                          .free_ns = begin_ns + link->gap_ns + frame_ns,
                           .head_ns = begin_ns + config->links[level].latency_ns};
 }
 

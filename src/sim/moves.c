@@ -149,7 +149,7 @@ void tt_walk_frame_give(tt_walk *walk, uint32_t index)
     walk->frame_free = index;
 }
 
-static tt_moves_traffic *traffic_of(tt_walk *walk, const tt_walk_frame *frame)
+static tt_fabric_traffic *traffic_of(tt_walk *walk, const tt_walk_frame *frame)
 {
     const tt_fabric_level level =
         tt_fabric_level_of(&walk->fabric->config, frame->route.source, frame->route.target);
@@ -161,7 +161,7 @@ void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
     const tt_walk_frame *frame = &walk->frames[index];
     TT_ASSERT(!tt_walk_is_early(walk, at_ns));
     const tt_departure departure = walk->fabric->ops->send(walk->fabric, &frame->route, at_ns);
-    tt_moves_traffic *traffic = traffic_of(walk, frame);
+    tt_fabric_traffic *traffic = traffic_of(walk, frame);
     traffic->frames_sent++;
     traffic->bytes_sent += frame->route.bytes;
     TT_DEBUG_ASSERT(departure.released_ns >= at_ns && departure.head_ns >= at_ns);
@@ -178,7 +178,7 @@ static void complete(tt_walk *walk, uint32_t self, uint32_t index, uint64_t at_n
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
     const tt_walk_frame *frame = &walk->frames[index];
-    tt_moves_traffic *traffic = traffic_of(walk, frame);
+    tt_fabric_traffic *traffic = traffic_of(walk, frame);
     traffic->frames_received++;
     traffic->bytes_received += frame->route.bytes;
     rank->clock_ns = tt_max_u64(rank->clock_ns, at_ns);

@@ -28,16 +28,10 @@ typedef struct tt_moves_input {
     const tt_allocator *allocator;
 } tt_moves_input;
 
-/* Frames of one level of the fabric. */
-typedef struct tt_moves_traffic {
-    uint64_t frames_sent, frames_received;
-    uint64_t bytes_sent, bytes_received; /* payload */
-} tt_moves_traffic;
-
 typedef struct tt_moves_result {
     const tt_algorithm *algorithm;
     uint64_t end_ns; /* the last rank is done */
-    tt_moves_traffic levels[TT_FABRIC_LEVELS];
+    tt_fabric_traffic levels[TT_FABRIC_LEVELS];
     uint64_t grants; /* of these frames; the others carry data */
     uint64_t events;
     uint64_t memory_bytes; /* at most held at a time */

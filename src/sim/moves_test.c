@@ -358,7 +358,7 @@ static void check_walk(const tt_algorithm *algorithm, const tt_moves_input *inpu
     }
     counts sent = {0};
     for (uint32_t level = 0; level < TT_FABRIC_LEVELS; level++) {
-        const tt_moves_traffic *traffic = &result.levels[level];
+        const tt_fabric_traffic *traffic = &result.levels[level];
         assert_true(traffic->frames_sent == traffic->frames_received);
         assert_true(traffic->bytes_sent == traffic->bytes_received);
         sent.frames += traffic->frames_sent;

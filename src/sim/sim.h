@@ -14,6 +14,7 @@
 #include "sim/cluster.h"
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
+#include "sim/fabric_network.h"
 #include "sim/moves.h"
 #include "sim/strategy/launch_times.h"
 #include "sim/strategy/strategy.h"

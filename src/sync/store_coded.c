@@ -163,7 +163,7 @@ void tt_coded_encode(tt_sync *sync, tt_worker_key *key, uint32_t number)
     };
     source.draw.occurrence = (uint32_t)part->pushes;
     (void)tt_codec_encode(&key->store->codec, &source, part->wire);
-    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, part->place.bytes);
+    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, part->place.bytes, 1);
 }
 
 /* Blocks that were not finite were not taken from the residual. */
@@ -186,7 +186,7 @@ void tt_coded_put_back(tt_sync *sync, tt_worker_key *key, uint32_t number)
             residual[at + i] += isfinite(values[i]) ? values[i] : 0.0f;
         }
     }
-    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, part->place.bytes);
+    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, part->place.bytes, 1);
 }
 
 tt_status tt_coded_decode(tt_sync *sync, tt_worker_key *key, uint32_t number)
@@ -200,7 +200,7 @@ tt_status tt_coded_decode(tt_sync *sync, tt_worker_key *key, uint32_t number)
                                     .count = element_count(part)};
     TT_TRY(tt_codec_check(spec, part->answer, part->wire_bytes, target.count));
     tt_codec_decode(spec, part->answer, &target);
-    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, part->place.bytes);
+    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, part->place.bytes, 1);
     return TT_OK;
 }
 
@@ -302,6 +302,6 @@ uint64_t tt_coded_sum(tt_sync *sync, tt_owner_part *part, size_t slot_bytes)
             encode_run(sync, part, &some, sum);
         }
     }
-    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, (end - part->sum_at) * sources);
+    sync->platform->ops->spend(sync->platform, TT_SPEND_CODE, (end - part->sum_at) * sources, 1);
     return end - part->sum_at;
 }

@@ -100,9 +100,9 @@ static void discard(tt_platform *platform, uint32_t peer)
     (void)platform, (void)peer;
 }
 
-static void spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
-    (void)platform, (void)kind, (void)bytes;
+    (void)platform, (void)kind, (void)bytes, (void)times;
 }
 
 static const tt_platform_ops driver = {.now = zero,

@@ -565,7 +565,7 @@ static bool sum_piece(tt_sync *sync, tt_owner_part *part)
         if (part->key->store->update.update->apply != NULL) {
             apply_update(sync, part, part->sum_at, bytes);
         }
-        sync->platform->ops->spend(sync->platform, TT_SPEND_REDUCE, bytes * count);
+        sync->platform->ops->spend(sync->platform, TT_SPEND_REDUCE, bytes * count, 1);
     }
     part->sum_at += bytes;
     return part->sum_at == part->bytes;

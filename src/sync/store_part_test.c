@@ -85,9 +85,9 @@ static tt_status keep_frame(tt_platform *platform, const tt_send *send)
     return TT_OK;
 }
 
-static void spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
-    (void)platform, (void)kind, (void)bytes;
+    (void)platform, (void)kind, (void)bytes, (void)times;
 }
 
 static const tt_platform_ops ops = {

@@ -375,7 +375,7 @@ static void plan_memory(coded_rank *rank)
     arena_release(rank);
     if (!is_shared(rank->job, rank->rank)) {
         const tt_status status =
-            tt_exec_reserve_slots(&rank->exec, rank->stages[0].plan.slot_bytes);
+            tt_exec_reserve_slots(&rank->exec, rank->stages[0].plan.slot_bytes, NULL);
         TT_ASSERT(status == TT_OK);
         return;
     }

@@ -122,11 +122,11 @@ static bool count_locate(tt_platform *platform, const void *memory, size_t bytes
     return inner->ops->locate(inner, memory, bytes, place_out);
 }
 
-static void count_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void count_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     tt_platform *inner = counted_of(platform)->inner;
     counted_of(platform)->spends++;
-    inner->ops->spend(inner, kind, bytes);
+    inner->ops->spend(inner, kind, bytes, times);
 }
 
 static bool count_can_launch(tt_platform *platform, const tt_launch *launch)

@@ -140,11 +140,12 @@ static bool driver_locate(tt_platform *platform, const void *memory, size_t byte
     return true;
 }
 
-static void driver_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void driver_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     (void)platform;
     (void)kind;
     (void)bytes;
+    (void)times;
 }
 
 static const tt_platform_ops driver_ops = {

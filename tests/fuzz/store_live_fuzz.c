@@ -149,11 +149,12 @@ static void driver_discard(tt_platform *platform, uint32_t peer)
     (void)peer;
 }
 
-static void driver_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void driver_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
     (void)platform;
     (void)kind;
     (void)bytes;
+    (void)times;
 }
 
 static const tt_platform_ops driver = {

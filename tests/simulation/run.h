@@ -13,6 +13,7 @@ typedef struct run_options {
     uint64_t kill_at_event; /* kill `kill_rank` when so many events have passed; 0: never */
     uint32_t kill_rank;
     uint64_t salt; /* the same scenario over another network, in other orders; 0: the seed's own */
+    bool has_phantoms; /* callers' buffers have no bytes: values are not judged */
     bool is_verbose;
 } run_options;
 

@@ -17,9 +17,18 @@ static bool is_in_arena(const call_slot *slot)
     return slot->call->is_shared && slot->member + 1 != slot->call->foreign;
 }
 
+static bool has_phantoms(const call_slot *slot)
+{
+    return slot->simulation->options->has_phantoms;
+}
+
 static void *memory_take(call_slot *slot, size_t bytes)
 {
     tt_platform *platform = tt_sim_platform(slot->simulation->sim, slot->rank);
+    if (has_phantoms(slot)) {
+        return tt_sim_phantom(slot->simulation->sim,
+                              is_in_arena(slot) ? TT_MEMORY_SHARED : TT_MEMORY_PRIVATE);
+    }
     void *memory = is_in_arena(slot) ? platform->ops->allocate(platform, TT_MEMORY_SHARED, bytes)
                                      : malloc(bytes);
     if (memory == NULL) { /* allocations that fail on purpose are the machines' only */
@@ -40,13 +49,17 @@ static void buffers_make(call_slot *slot)
     const size_t in_room = tt_round_up(in + SLACK_BYTES, 64);
     slot->bytes = in_room + out + 3 * SLACK_BYTES; /* flaws need a little more */
     slot->memory = memory_take(slot, slot->bytes);
-    memset(slot->memory, POISON, slot->bytes);
+    if (!has_phantoms(slot)) {
+        memset(slot->memory, POISON, slot->bytes);
+    }
     uint8_t *input = slot->memory, *output = slot->memory + in_room;
     if (one->is_in_place && out >= in) {
         const bool is_gather = one->collective == TT_ALLGATHER;
         input = output + (is_gather ? case_own_offset(one, slot->member) * width : 0);
     }
-    case_fill_input(one, slot->member, input);
+    if (!has_phantoms(slot)) {
+        case_fill_input(one, slot->member, input);
+    }
     slot->request.input = input;
     slot->request.output = output;
 }
@@ -279,7 +292,9 @@ static void submit(call_slot *slot)
         tt_control_set_fuse(rank->control, is_tuned ? what->tuned_bytes : what->control.fuse_bytes);
     }
     change_settings(rank, slot->call_index);
-    judge_coded_begin(slot);
+    if (!has_phantoms(slot)) {
+        judge_coded_begin(slot);
+    }
     tt_control_submit(rank->control, &slot->request);
     if (slot->call->is_named && slot->finished_count == 0 &&
         tt_random_below(&run->random, 8) == 0) {
@@ -460,11 +475,13 @@ static void on_finished(tt_request *request)
         if (rank->stepper != NULL && request->status == TT_OK) {
             tt_stepper_joined(rank->stepper);
         }
-    } else if (request->status == TT_OK) {
+    } else if (request->status == TT_OK && !has_phantoms(slot)) {
         judge_output(slot);
     }
-    judge_coded_end(slot);
-    if (slot->memory != NULL) {
+    if (!has_phantoms(slot)) {
+        judge_coded_end(slot);
+    }
+    if (slot->memory != NULL && !has_phantoms(slot)) {
         memset(slot->memory, POISON, slot->bytes); /* the caller owns it again */
     }
     if (!slot->is_join && is_exclusive(slot->call) && rank->busy[slot->call->tensor] == slot) {
@@ -604,7 +621,7 @@ void slots_release(simulation *run)
     for (uint32_t i = 0; i < run->slot_count; i++) {
         call_slot *slot = &run->slots[i];
         tt_platform *platform = tt_sim_platform(run->sim, slot->rank);
-        if (slot->memory == NULL) {
+        if (slot->memory == NULL || has_phantoms(slot)) {
             continue;
         }
         if (is_in_arena(slot)) {

@@ -11,6 +11,10 @@
  *   tutti-worlds --salts N ...            seed S with salt S % N
  *   tutti-worlds --kills                  small jobs, a kill at every event
  *   tutti-worlds --bug NAME ...           with a planted bug (tutti-worlds-planted only)
+ *   tutti-worlds --phantom ...            each seed once more with buffers that have no bytes: the
+ *                                           same events
+ *   tutti-worlds --hashes ...             a line per seed: hashes of its events and results, to
+ *                                           compare two builds
  *
  * A seed is written as it is printed and kept: 5022, n5094 (named), n5094/1 (with salt 1). Exit
  * status 1 and one line per failing seed if anything is wrong.
@@ -36,7 +40,7 @@ typedef struct arguments {
     recipe first;
     uint32_t failures_max;
     const char *file;
-    bool is_verbose, has_kills;
+    bool is_verbose, has_kills, has_hashes, has_phantoms;
 } arguments;
 
 typedef struct totals {
@@ -47,6 +51,7 @@ typedef struct totals {
     uint32_t dropping, late, reordered;
     uint64_t changes; /* of settings, at the ends of steps */
     uint64_t untuned; /* programs whose bits were compared with those without */
+    uint64_t phantom; /* programs whose events were compared with those of phantom buffers */
     uint64_t coded;   /* calls, compared with their oracle */
 } totals;
 
@@ -150,9 +155,46 @@ static void run_untuned(const recipe *what, scenario *drawn, const run_result *t
     }
 }
 
-static void run_seed(const recipe *what, bool is_verbose, totals *sum)
+static void print_hashes(const recipe *what, const run_result *result)
+{
+    char seed[RECIPE_BYTES];
+    printf("%s events %016" PRIx64 " %" PRIu64 " results %016" PRIx64 "\n", recipe_text(what, seed),
+           result->hash, result->event_count, result->results_hash);
+}
+
+/* Residuals of phantom values stay zeros, and may be dropped where others may not. */
+static bool keeps_values(const scenario *drawn)
+{
+    bool keeps = false;
+    for (uint32_t i = 0; i < drawn->call_count; i++) {
+        keeps = keeps || scenario_keeps_state(&drawn->calls[i]);
+    }
+    return keeps;
+}
+
+/* Which allocation fails on purpose is counted over other allocations. */
+static void run_phantom(const recipe *what, const scenario *drawn, bool is_verbose,
+                        const run_result *real, totals *sum)
+{
+    if (drawn->starve_after > 0 || drawn->sim.fail_at > 0 || keeps_values(drawn)) {
+        return;
+    }
+    sum->phantom++;
+    const run_result phantom = run_scenario(
+        drawn, &(run_options){.salt = what->salt, .has_phantoms = true, .is_verbose = is_verbose});
+    if (!phantom.is_good || phantom.hash != real->hash ||
+        phantom.event_count != real->event_count) {
+        char seed[RECIPE_BYTES];
+        sum->failures++;
+        printf("seed %s failed: other events with phantom buffers: %s\n", recipe_text(what, seed),
+               phantom.reason);
+    }
+}
+
+static void run_seed(const recipe *what, const arguments *parsed, totals *sum)
 {
     static scenario drawn; /* large */
+    const bool is_verbose = parsed->is_verbose;
     current = *what;
     if (what->is_named) {
         scenario_draw_named(&drawn, what->seed);
@@ -166,6 +208,12 @@ static void run_seed(const recipe *what, bool is_verbose, totals *sum)
     const run_options options = {.is_verbose = is_verbose, .salt = what->salt};
     const run_result result = run_scenario(&drawn, &options);
     add_result(sum, &result, what, "");
+    if (parsed->has_hashes) {
+        print_hashes(what, &result);
+    }
+    if (parsed->has_phantoms && result.is_good) {
+        run_phantom(what, &drawn, is_verbose, &result, sum);
+    }
     if (what->seed % 64 == 0) { /* a seed is a recipe: the same events, the same results */
         const run_result again = run_scenario(&drawn, &(run_options){.salt = what->salt});
         if (again.hash != result.hash || again.results_hash != result.results_hash) {
@@ -206,18 +254,18 @@ static void run_kills(uint64_t salt, totals *sum)
     }
 }
 
-static int run_file(const char *path, totals *sum)
+static int run_file(const arguments *parsed, totals *sum)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(parsed->file, "r");
     char line[256];
     if (file == NULL) {
-        perror(path);
+        perror(parsed->file);
         return 2;
     }
     while (fgets(line, sizeof(line), file) != NULL) {
         recipe what;
         if (recipe_read(line, &what)) {
-            run_seed(&what, false, sum);
+            run_seed(&what, parsed, sum);
         }
     }
     (void)fclose(file);
@@ -257,6 +305,10 @@ static bool parse(int argc, char **argv, arguments *parsed)
             parsed->is_verbose = true;
         } else if (strcmp(argv[i], "--named") == 0) {
             parsed->first.is_named = true;
+        } else if (strcmp(argv[i], "--phantom") == 0) {
+            parsed->has_phantoms = true;
+        } else if (strcmp(argv[i], "--hashes") == 0) {
+            parsed->has_hashes = true;
         } else if (strcmp(argv[i], "--kills") == 0) {
             parsed->has_kills = true;
         } else {
@@ -278,7 +330,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)signal(SIGABRT, on_abort);
-    if (parsed.file != NULL && run_file(parsed.file, &sum) != 0) {
+    if (parsed.file != NULL && run_file(&parsed, &sum) != 0) {
         return 2;
     }
     if (parsed.has_kills) {
@@ -288,10 +340,13 @@ int main(int argc, char **argv)
         recipe what = parsed.first;
         what.seed += i;
         what.salt = parsed.salts > 0 ? what.seed % parsed.salts : what.salt;
-        run_seed(&what, parsed.is_verbose, &sum);
+        run_seed(&what, &parsed, &sum);
     }
     printf("%" PRIu64 " runs, %" PRIu64 " events, %.1f simulated seconds, %u failures\n", sum.runs,
            sum.events, (double)sum.simulated_ns / 1e9, sum.failures);
+    if (sum.phantom > 0) {
+        printf("phantom: %" PRIu64 " programs have the same events without bytes\n", sum.phantom);
+    }
     if (sum.coded > 0) {
         printf("coded: %" PRIu64 " sums and their residuals as expected\n", sum.coded);
     }

@@ -108,9 +108,9 @@ static void small_recall(tt_platform *platform, uint32_t peer, uint64_t token)
     }
 }
 
-static void small_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes)
+static void small_spend(tt_platform *platform, tt_spend_kind kind, size_t bytes, uint32_t times)
 {
-    (void)platform, (void)kind, (void)bytes;
+    (void)platform, (void)kind, (void)bytes, (void)times;
 }
 
 static const tt_platform_ops small_ops = {.now = small_now,

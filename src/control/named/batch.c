@@ -50,19 +50,30 @@ void tt_batch_release_memory(tt_batch *batch)
     batch->capacity = 0;
 }
 
+/* A buffer of the members; NULL: they have none here. */
+static const void *caller_buffer(const tt_batch *batch)
+{
+    tt_request *const *requests;
+    const uint32_t count = batch->count > 0 ? tt_batch_requests(&batch->members[0], &requests) : 0;
+    return count > 0 ? requests[0]->input : NULL;
+}
+
 static bool memory_reserve(tt_batch *batch, size_t bytes)
 {
     tt_platform *platform = batch->control->platform;
-    if (bytes <= batch->capacity) {
+    const void *like = platform->phantom_bytes > 0 ? caller_buffer(batch) : NULL;
+    const bool is_useless =
+        tt_is_phantom(platform, batch->memory) && !tt_is_phantom(platform, like);
+    if (bytes <= batch->capacity && !is_useless) {
         return true;
     }
     tt_batch_release_memory(batch);
     const size_t capacity = tt_round_up(bytes, 4096);
     batch->is_arena = true;
-    batch->memory = platform->ops->allocate(platform, TT_MEMORY_SHARED, capacity);
+    batch->memory = tt_platform_allocate_like(platform, TT_MEMORY_SHARED, like, capacity);
     if (batch->memory == NULL) {
         batch->is_arena = false;
-        batch->memory = tt_platform_allocate(platform, capacity);
+        batch->memory = tt_platform_allocate_like(platform, TT_MEMORY_PRIVATE, like, capacity);
     }
     batch->capacity = batch->memory != NULL ? capacity : 0;
     TT_ASSERT(batch->memory == NULL || batch->capacity >= bytes);
@@ -251,14 +262,22 @@ uint32_t tt_batch_requests(const tt_batch_member *member, tt_request *const **re
 /* Copying begins; its time is added when it ends. */
 static uint64_t copy_begin(tt_platform *platform)
 {
-    platform->ops->spend(platform, TT_SPEND_COPY, 0); /* reads the clock again */
+    platform->ops->spend(platform, TT_SPEND_COPY, 0, 0); /* reads the clock again */
     return tt_now(platform);
 }
 
 static void copy_end(tt_control *control, uint64_t begun_ns, uint64_t bytes)
 {
-    control->platform->ops->spend(control->platform, TT_SPEND_COPY, bytes);
+    control->platform->ops->spend(control->platform, TT_SPEND_COPY, bytes, 1);
     control->counters.copy_ns += tt_now(control->platform) - begun_ns;
+}
+
+static void copy(const tt_batch *batch, void *target, const void *source, uint64_t bytes)
+{
+    TT_DEBUG_ASSERT(bytes > 0);
+    if (!tt_has_phantom(batch->control->platform, target, source)) {
+        memcpy(target, source, bytes);
+    }
 }
 
 /* Returns the bytes copied, with padding. */
@@ -271,9 +290,10 @@ static uint64_t copy_in(tt_batch *batch, const tt_batch_member *member)
         const uint64_t bytes = requests[i]->count * width, end = at + align_up(batch, bytes);
         TT_ASSERT(end <= batch->bytes && end <= batch->capacity);
         if (bytes > 0 && !requests[i]->is_lost) { /* else it has no data, and the batch fails */
-            memcpy(batch->memory + at, requests[i]->input, bytes);
+            copy(batch, batch->memory + at, requests[i]->input, bytes);
         }
-        if (!batch->is_kept) { /* else it was zeroed once, and sums of it stay zero */
+        if (!batch->is_kept && /* else it was zeroed once, and sums of it stay zero */
+            !tt_is_phantom(batch->control->platform, batch->memory)) {
             memset(batch->memory + at + bytes, 0, end - at - bytes);
         }
         at = end;
@@ -284,7 +304,7 @@ static uint64_t copy_in(tt_batch *batch, const tt_batch_member *member)
 static void copy_all_in(tt_batch *batch)
 {
     const uint64_t begun_ns = copy_begin(batch->control->platform);
-    if (batch->carrier.is_identity) {
+    if (batch->carrier.is_identity && !tt_is_phantom(batch->control->platform, batch->memory)) {
         tt_fill_identity(batch->carrier.dtype, batch->carrier.redop, batch->memory,
                          batch->carrier.count);
     }
@@ -300,7 +320,7 @@ void tt_batch_copy_early(tt_batch *batch, const tt_batch_member *member)
     const bool is_timed = batch->item.order % TIMED_ONE_IN == 0;
     TT_ASSERT(batch->is_early && batch->phase == BATCH_GATHERING);
     const uint64_t begun_ns = is_timed ? copy_begin(platform) : 0;
-    platform->ops->spend(platform, TT_SPEND_COPY, copy_in(batch, member));
+    platform->ops->spend(platform, TT_SPEND_COPY, copy_in(batch, member), 1);
     if (is_timed) {
         batch->control->counters.copy_ns += TIMED_ONE_IN * (tt_now(platform) - begun_ns);
     }
@@ -321,7 +341,7 @@ static void copy_out(const tt_batch *batch, const tt_batch_member *member)
         }
         request->status = bytes > 0 && request->output == NULL ? TT_ERR_NO_MEMORY : TT_OK;
         if (bytes > 0 && request->output != NULL) {
-            memcpy(request->output, batch->memory + at, bytes);
+            copy(batch, request->output, batch->memory + at, bytes);
         }
         at += align_up(batch, bytes);
     }

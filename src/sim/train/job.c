@@ -62,8 +62,8 @@ static double input_us(const tt_job *job)
 static void add_traffic(tt_job_result *result, const tt_moves_result *walked, uint64_t times)
 {
     for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
-        tt_moves_traffic *sum = &result->levels[level];
-        const tt_moves_traffic *one = &walked->levels[level];
+        tt_fabric_traffic *sum = &result->levels[level];
+        const tt_fabric_traffic *one = &walked->levels[level];
         sum->frames_sent += times * one->frames_sent;
         sum->frames_received += times * one->frames_received;
         sum->bytes_sent += times * one->bytes_sent;

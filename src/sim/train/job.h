@@ -38,7 +38,7 @@ typedef struct tt_job_result {
     double efficiency;    /* of a rank: its step alone without noise over that of the job */
     uint32_t exchange_count;
     uint64_t size_counts[TT_JOB_SIZES]; /* of exchanges of at most 2^i bytes, and more than half */
-    tt_moves_traffic levels[TT_FABRIC_LEVELS]; /* of all ranks in a step */
+    tt_fabric_traffic levels[TT_FABRIC_LEVELS]; /* of all ranks in a step */
 } tt_job_result;
 
 /* TT_ERR_BAD_CONFIG, TT_ERR_BAD_ARGUMENT, TT_ERR_NO_MEMORY and `why`: the culprit and the cure. */

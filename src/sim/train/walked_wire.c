@@ -117,7 +117,7 @@ const tt_moves_result *tt_walked_wire_result(tt_walked_wire *wire, uint64_t byte
 static double busy_us(const tt_walked_wire *wire, const walked_length *length)
 {
     const tt_fabric_config *fabric = &wire->config.fabric;
-    const tt_moves_traffic *levels = length->result.levels;
+    const tt_fabric_traffic *levels = length->result.levels;
     const double ranks = fabric->rank_count, hosts = wire->places.topology.host_count;
     const double users[TT_FABRIC_LEVELS] = {
         [TT_FABRIC_HOST] = ranks,

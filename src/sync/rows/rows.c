@@ -312,7 +312,7 @@ static void complete(tt_sync *sync, tt_owner_part *part, uint32_t worker)
     }
     slot->numbers = slot->values = TT_HALF_NONE;
     tt_rows_spread(&place, numbers_of(part, worker), slot->row_count, tt_owner_room(part, worker));
-    sync->platform->ops->spend(sync->platform, TT_SPEND_COPY, part->bytes);
+    sync->platform->ops->spend(sync->platform, TT_SPEND_COPY, part->bytes, 1);
     tt_owner_push_arrived(sync, part, worker, slot->pushes + 1);
 }
 
@@ -428,6 +428,6 @@ void tt_rows_answer(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_head
     tt_owner_recall(sync, part, worker, TT_VERSION_ROWS);
     tt_rows_gather(&place, numbers_of(part, worker), slot->row_count, part->values[part->current],
                    tt_owner_room(part, worker));
-    sync->platform->ops->spend(sync->platform, TT_SPEND_COPY, tt_rows_answer_bytes(slot));
+    sync->platform->ops->spend(sync->platform, TT_SPEND_COPY, tt_rows_answer_bytes(slot), 1);
     tt_owner_send_version(sync, part, worker, head, TT_VERSION_ROWS);
 }
