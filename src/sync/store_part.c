@@ -696,8 +696,8 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
             head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
             send_value(sync, part, i, head, is_rows);
-        } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
-            slot->has_waited = true;
+        } else if (slot->is_pulled && tt_owner_progress(part->key->store) < slot->pull_clock) {
+            slot->has_waited = true; /* for others: own pushes may still be on their way, too */
         }
         if (slot->is_read) {
             tt_keep_answer(sync, part, i);

@@ -50,6 +50,7 @@ struct worker {
     uint32_t iteration; /* completed */
     uint32_t clocked;   /* submitted as completed */
     uint32_t open;      /* requests */
+    uint32_t naps;      /* in which it gave way */
     bool is_broken;     /* a request has failed: it stops */
     bool has_set[SETS_MAX];
     phase after_set;
@@ -263,6 +264,11 @@ static void judge_counts(worker *own)
         blame(all, "rank %u: owners applied %" PRIu64 " parts, not %" PRIu64 " to %" PRIu64,
               own->rank, applied, least, most);
     }
+    if (drawn->policy.staleness == TT_STALENESS_ANY && /* I7 */
+        counts->clock_waits + counts->pull_waits > 0) {
+        blame(all, "rank %u waited under async: %" PRIu64 " clocks, %" PRIu64 " pulls", own->rank,
+              counts->clock_waits, counts->pull_waits);
+    }
     for (uint32_t rank = 0; rank < drawn->workers && drawn->policy.quorum == 0; rank++) {
         if (!all->done.is_killed[rank] && counts->least > all->workers[rank].clocked) {
             blame(all, "rank %u counted %" PRIu64 " iterations of all, rank %u has %u", own->rank,
@@ -474,10 +480,46 @@ static void conclude(worker *own)
     }
 }
 
+/* I8: a worker that nobody is behind needs no more of the others than they have started. */
+static const worker *find_least(const play *all)
+{
+    const worker *found = NULL;
+    for (uint32_t i = 0; i < all->drawn->workers; i++) {
+        const worker *one = &all->workers[i];
+        bool is_least = one->open > 0 && !all->done.is_killed[i] &&
+                        (one->phase == PHASE_PULL || one->phase == PHASE_CLOCK);
+        for (uint32_t k = 0; k < all->drawn->workers; k++) {
+            is_least =
+                is_least && (all->done.is_killed[k] || one->clocked <= all->workers[k].clocked);
+        }
+        found = is_least ? one : found;
+    }
+    return found;
+}
+
+/* So it is served while they make no call. */
+static bool gives_way(worker *own)
+{
+    enum { NAP_NS = 100000, NAPS_MAX = 2000 };
+    play *all = own->all;
+    const worker *least = all->drawn->gives_way ? find_least(all) : NULL;
+    own->naps = least != NULL ? own->naps + 1 : 0;
+    if (own->naps > NAPS_MAX) {
+        blame(all, "rank %u at clock %u, which nobody is behind, waits for rank %u", least->rank,
+              least->clocked, own->rank);
+    } else if (least != NULL) {
+        tt_sim_call(all->sim, own->rank, tt_sim_now(all->sim) + NAP_NS, proceed, own);
+    }
+    return least != NULL;
+}
+
 static void proceed(void *argument)
 {
     worker *own = argument;
     play *all = own->all;
+    if (gives_way(own)) {
+        return;
+    }
     if (!own->is_broken) {
         conclude(own);
     }
