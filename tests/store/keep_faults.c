@@ -8,7 +8,8 @@
  * is the file that is loaded once calls have failed with a server.
  *
  *  (1) Nobody pushes between two meetings: the value that is read there has every push of every
- *      worker, and all planes of the next store are those of the present one.
+ *      worker that counted, and all planes of the next store are those of the present one. Under a
+ *      quorum a worker that is late skips iterations, but none at which the others meet.
  *  (2) A call fails only if an owner of its store is killed, or under bulk a worker; its error
  *      names one that was killed.
  *  (3) A move that fails leaves the present store as it was. A load succeeds as soon as workers
@@ -152,13 +153,23 @@ static void conclude_first(play *all, bool any_failed)
     }
 }
 
+/* The planes that were read have all pushes that counted. */
+static void keep_counted(play *all, keepsake *kept)
+{
+    for (uint32_t i = 0; i < all->drawn->workers; i++) {
+        for (uint32_t k = 0; k < all->drawn->tensors; k++) {
+            kept->counted[k][i] = all->movers[i].pushes[k] - all->movers[i].uncounted[k];
+        }
+    }
+}
+
 /* The planes that were read are those of the store now. */
 static void settle_base(play *all)
 {
     for (uint32_t i = 0; i < all->drawn->workers; i++) {
         for (uint32_t k = 0; k < all->drawn->tensors; k++) {
-            all->movers[i].pushes[k] = all->movers[i].iteration;
-            all->base[k][i] = all->movers[i].iteration;
+            all->movers[i].pushes[k] = all->base[k][i] = all->last.counted[k][i];
+            all->movers[i].uncounted[k] = 0;
         }
     }
 }
@@ -167,6 +178,7 @@ static void conclude_second(play *all, bool any_failed)
 {
     if (!any_failed && !all->is_loading) {
         keepsake old = all->last;
+        keep_counted(all, &all->now);
         all->last = all->now;
         all->now = old;
         all->last.is_there = true;
@@ -249,10 +261,37 @@ static void fill(mover *own)
     submit_tensor(own, TT_STORE_FILL, own->next);
 }
 
+static void take_counted(tt_sync_request *request);
+
+/* Under a quorum a push ends with its iteration. */
+static void push_and_clock(mover *own)
+{
+    const scene *drawn = own->all->drawn;
+    own->stage = STAGE_CLOCK;
+    own->open = drawn->tensors + 1;
+    for (uint32_t i = 0; i < drawn->tensors; i++) {
+        oracle_push(drawn, own->rank, i, own->iteration, own->pushed[i]);
+        own->pushes[i]++;
+        own->pushing[i] = (tt_sync_request){.verb = TT_STORE_PUSH,
+                                            .finished = take_counted,
+                                            .owner = own,
+                                            .name = keep_name(i),
+                                            .store = own->store,
+                                            .input = own->pushed[i]};
+        tt_sync_submit(own->sync, &own->pushing[i]);
+    }
+    own->request = (tt_sync_request){.finished = take_counted, .store = own->store};
+    submit(own, TT_STORE_CLOCK);
+}
+
 static void act(mover *own)
 {
     play *all = own->all;
     const scene *drawn = all->drawn;
+    if (own->stage == STAGE_PUSH && drawn->policy.quorum > 0) {
+        push_and_clock(own);
+        return;
+    }
     all->move_steps += own->stage >= STAGE_REOPEN && own->stage <= STAGE_DROP ? 1 : 0;
     switch (own->stage) {
     case STAGE_OPEN:
@@ -444,6 +483,26 @@ static void take_failure(mover *own)
                                              : STAGE_MEET);
 }
 
+static void take_counted(tt_sync_request *request)
+{
+    mover *own = request->owner;
+    if (own->all->is_ending) {
+        return;
+    }
+    if (request->status != TT_OK) {
+        keep_judge_error(own, request);
+        own->has_failed = true;
+    } else if (request == &own->request) {
+        own->iteration = (uint32_t)request->clock;
+    } else {
+        own->uncounted[request - own->pushing] += request->is_uncounted ? 1 : 0;
+    }
+    if (--own->open == 0) {
+        enter(own, own->has_failed ? STAGE_MEET : STAGE_PULL);
+        later(own);
+    }
+}
+
 static void take_end(tt_sync_request *request)
 {
     mover *own = request->owner;
@@ -508,6 +567,9 @@ static void process_make(play *all, uint32_t rank)
     const tt_sync_listener listener = {.owner = own, .report = report};
     *own = (mover){.all = all, .rank = rank};
     own->values = calloc(COUNT_MAX, sizeof(int64_t));
+    for (uint32_t i = 0; i < TENSORS_MAX; i++) {
+        own->pushed[i] = calloc(COUNT_MAX, sizeof(int64_t));
+    }
     const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,
                                             store_no_collectives(), &listener, &own->sync);
     TT_ASSERT(status == TT_OK);
@@ -567,6 +629,9 @@ static void release(play *all)
         tt_sync_shut_down(own->sync, TT_ERR_SHUT_DOWN, "over");
         tt_sync_destroy(own->sync);
         free(own->values);
+        for (uint32_t i = 0; i < TENSORS_MAX; i++) {
+            free(own->pushed[i]);
+        }
     }
     for (uint32_t i = 0; i < TENSORS_MAX; i++) {
         for (uint32_t k = 0; k < PLANES_MAX; k++) {

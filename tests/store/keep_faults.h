@@ -50,15 +50,20 @@ typedef struct mover {
     uint32_t tensor, plane, iteration, store, next;
     bool has_failed, is_at_meeting;
     uint64_t step;
-    uint32_t pushes[TENSORS_MAX]; /* of which some may be in flight */
+    uint32_t pushes[TENSORS_MAX];    /* of which some may be in flight */
+    uint32_t uncounted[TENSORS_MAX]; /* of them: too late for a quorum */
     tt_sync_request request;
     uint8_t *values;
+    tt_sync_request pushing[TENSORS_MAX]; /* under a quorum, with the clock in `request`; */
+    uint8_t *pushed[TENSORS_MAX];         /* what they push, */
+    uint32_t open;                        /* and how many are not over */
 } mover;
 
 /* Planes of all tensors, and the clock that they are of. */
 typedef struct keepsake {
     bool is_there;
     uint32_t clock;
+    uint32_t counted[TENSORS_MAX][WORKERS_MAX]; /* pushes in it */
     uint64_t steps[TENSORS_MAX];
     uint8_t *planes[TENSORS_MAX][PLANES_MAX];
 } keepsake;
@@ -93,7 +98,8 @@ bool keep_has_dead_worker(const play *all);
 void keep_judge_error(mover *own, const tt_sync_request *request);
 /* A value that was read by a pull. */
 void keep_judge_pull(mover *own);
-/* A value at rest: every element has every push of everyone. */
+/* A value at rest: every element has every push of everyone that counted, and of a quorum as many
+ * as there are iterations. */
 void keep_judge_rest(mover *own);
 
 #endif

@@ -72,9 +72,17 @@ void keep_judge_rest(mover *own)
 {
     play *all = own->all;
     const int64_t *values = (const int64_t *)(const void *)own->values;
+    const uint64_t quorum = all->drawn->policy.quorum;
+    uint64_t total = 0;
     int64_t wanted = 0;
     for (uint32_t i = 0; i < all->drawn->workers; i++) {
-        wanted += (int64_t)all->movers[i].pushes[own->tensor] << (COUNTER_BITS * i);
+        const mover *one = &all->movers[i];
+        const uint32_t counted = one->pushes[own->tensor] - one->uncounted[own->tensor];
+        wanted += (int64_t)counted << (COUNTER_BITS * i);
+        total += counted;
+    }
+    if (quorum > 0 && total != quorum * own->iteration && !keep_has_dead_worker(all)) {
+        keep_blame(all, own, "other than a quorum of pushes counted in an iteration");
     }
     for (uint64_t i = 0; i < all->drawn->counts[own->tensor]; i++) {
         if (values[i] != wanted && !keep_has_dead_worker(all)) {
@@ -87,13 +95,14 @@ void keep_judge_rest(mover *own)
 static void judge_counter(mover *own, int64_t counters)
 {
     play *all = own->all;
-    const uint64_t needed = tt_policy_needs(&all->drawn->policy, own->iteration);
+    const tt_policy *policy = &all->drawn->policy;
+    const uint64_t needed = policy->quorum > 0 ? 0 : tt_policy_needs(policy, own->iteration);
     for (uint32_t i = 0; i < all->drawn->workers; i++) {
         const uint64_t count = (uint64_t)counters >> (COUNTER_BITS * i) & ((1 << COUNTER_BITS) - 1);
         const uint32_t pushes = all->movers[i].pushes[own->tensor];
         if (count > pushes) {
             keep_blame(all, own, "read a push twice");
-        } else if (i == own->rank && count != pushes) {
+        } else if (i == own->rank && count + own->uncounted[own->tensor] != pushes) {
             keep_blame(all, own, "did not read its own push");
         } else if (count < all->base[own->tensor][i]) {
             keep_blame(all, own, "lost a push that was there before");
