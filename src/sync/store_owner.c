@@ -87,6 +87,18 @@ void tt_owner_bad_push(tt_sync *sync, tt_owner_key *key, uint32_t worker)
     tt_owner_fail_key(sync, key, TT_ERR_BAD_WIRE, 0, &text);
 }
 
+void tt_owner_bad_length(tt_sync *sync, const tt_owner_part *part, uint32_t worker, uint64_t bytes,
+                         uint64_t wanted)
+{
+    tt_text text = {0};
+    tt_sync_add_peer(sync, &text, worker);
+    tt_text_add(&text, " sent %llu bytes of tensor ", (unsigned long long)bytes);
+    tt_text_add_quoted(&text, part->key->name, TT_SYNC_NAME_BYTES);
+    tt_text_add(&text, ", whose part %u has %llu; use one version of Tutti on all", part->number,
+                (unsigned long long)wanted);
+    tt_owner_fail_key(sync, part->key, TT_ERR_BAD_WIRE, 0, &text);
+}
+
 /* ---- stores ---- */
 
 static void key_release(tt_sync *sync, tt_owner_key *key)

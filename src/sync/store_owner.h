@@ -146,6 +146,9 @@ tt_owner_key *tt_owner_make_key(tt_sync *sync, tt_owner_store *store, uint64_t i
                                 const tt_sync_claim *claim, const char *name);
 /* The worker sent what it cannot have encoded: the tensor fails. */
 void tt_owner_bad_push(tt_sync *sync, tt_owner_key *key, uint32_t worker);
+/* It sent so many bytes, where a frame of the part has `wanted`: likewise. */
+void tt_owner_bad_length(tt_sync *sync, const tt_owner_part *part, uint32_t worker, uint64_t bytes,
+                         uint64_t wanted);
 /* Pulls and clocks that waited for progress. */
 void tt_owner_has_grown(tt_sync *sync, tt_owner_store *store);
 

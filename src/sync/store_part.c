@@ -310,10 +310,13 @@ void *tt_owner_take_push(tt_sync *sync, uint32_t worker, const tt_head *head, tt
     }
     uint8_t *room = tt_owner_room(part, worker);
     const bool is_next = head->argument == slot->pushes + 1 || TT_PLANT(PUSH_APPLIED_TWICE);
-    if (head->payload_bytes != part->push_bytes || slot->phase != TT_SLOT_EMPTY || slot->owes ||
-        slot->pulls_rows || !is_next) {
+    if (slot->phase != TT_SLOT_EMPTY || slot->owes || slot->pulls_rows || !is_next) {
         part->key->store->tally.dropped++;
         return NULL; /* a second copy, or not what this worker could send */
+    }
+    if (head->payload_bytes != part->push_bytes) {
+        tt_owner_bad_length(sync, part, worker, head->payload_bytes, part->push_bytes);
+        return NULL;
     }
     slot->is_rows = false;
     tt_owner_recall(sync, part, worker, TT_VERSION_ROWS);
@@ -343,7 +346,11 @@ static void first_filled(tt_sync *sync, tt_owner_part *part, const tt_head *head
 void *tt_owner_take_first(tt_sync *sync, const tt_head *head, tt_owner_part *part,
                           const void *payload)
 {
-    if (part->is_valid || part->is_first_arriving || head->payload_bytes != part->bytes) {
+    if (part->is_valid || part->is_first_arriving) {
+        return NULL;
+    }
+    if (head->payload_bytes != part->bytes) {
+        tt_owner_bad_length(sync, part, 0, head->payload_bytes, part->bytes);
         return NULL;
     }
     if (payload == NULL) {
@@ -689,8 +696,8 @@ static void answer_all(tt_sync *sync, tt_owner_part *part)
             head.flags = slot->has_waited ? TT_SYNC_FLAG_WAITED : 0;
             forget_pull(slot);
             send_value(sync, part, i, head, is_rows);
-        } else if (slot->is_pulled && !can_answer_pull(part, slot)) {
-            slot->has_waited = true;
+        } else if (slot->is_pulled && tt_owner_progress(part->key->store) < slot->pull_clock) {
+            slot->has_waited = true; /* for others: own pushes may still be on their way, too */
         }
         if (slot->is_read) {
             tt_keep_answer(sync, part, i);

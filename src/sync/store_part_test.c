@@ -31,7 +31,8 @@ enum {
 typedef struct sent_frame {
     uint32_t peer;
     tt_head head;
-    float first; /* of the payload */
+    float first;                   /* of the payload */
+    char text[TT_SYNC_TEXT_BYTES]; /* the payload of FAILED */
 } sent_frame;
 
 typedef struct owner {
@@ -82,6 +83,10 @@ static tt_status keep_frame(tt_platform *platform, const tt_send *send)
     if (send->head->payload_bytes >= sizeof(frame->first)) {
         memcpy(&frame->first, send->payload, sizeof(frame->first));
     }
+    if (send->head->kind == TT_SYNC_FAILED) {
+        memcpy(frame->text, send->payload,
+               tt_min_u64(send->head->payload_bytes, sizeof(frame->text) - 1));
+    }
     return TT_OK;
 }
 
@@ -126,6 +131,17 @@ static void frame(owner *self, uint32_t worker, tt_head head, const void *payloa
         memcpy(sink, payload, bytes);
         machine.ops->payload(machine.self, worker, &head);
     }
+}
+
+/* The owner has no place for it. */
+static void refused_frame(owner *self, uint32_t worker, tt_head head, const void *payload,
+                          uint32_t bytes)
+{
+    const tt_machine machine = tt_sync_machine(self->sync);
+    head.epoch = EPOCH;
+    head.payload_bytes = bytes;
+    assert_null(machine.ops->frame(machine.self, worker, &head,
+                                   bytes <= TT_INLINE_BYTES_MAX ? payload : NULL));
 }
 
 static bool step(owner *self)
@@ -304,6 +320,66 @@ static void test_a_quorum_has_the_mean_of_its_first_pushes(void **state)
     end_iteration(&self, 2, 2);
     assert_int_equal(answer_flags(&self, 1), 0);
     assert_true(read_at(&self, 2, name, 2) == -7.0f);
+    end(&self);
+}
+
+/* ---- frames of another length ---- */
+
+/* The owner has told every worker that it failed, and how; it takes no frame of it any more. */
+static void expect_failed(owner *self, uint64_t key, const char *words)
+{
+    const uint32_t count = self->frame_count;
+    assert_int_equal(count, self->workers);
+    for (uint32_t i = 0; i < count; i++) {
+        const sent_frame *one = &self->frames[i];
+        assert_int_equal(one->peer, i);
+        assert_int_equal(one->head.kind, TT_SYNC_FAILED);
+        assert_int_equal((int64_t)one->head.argument, TT_ERR_BAD_WIRE);
+        assert_int_equal(one->head.op, key);
+        if (strstr(one->text, words) == NULL) {
+            fail_msg("\"%s\" lacks \"%s\"", one->text, words);
+        }
+    }
+}
+
+/* A second copy of a frame has the length of the first one. */
+static void test_a_push_of_another_length_fails_the_store(void **state)
+{
+    static const float values[LONG_BYTES / sizeof(float)];
+    static const uint32_t lengths[] = {0, 4, 12, LONG_BYTES};
+    (void)state;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(lengths); i++) {
+        for (size_t k = 0; k < 2; k++) {
+            owner self;
+            char name[8];
+            open_store(&self, 2, k == 0 ? "bulk sum" : "stale:1 add");
+            own_name(&self, 0, name);
+            add(&self, name, 2);
+            tt_head head = {.kind = TT_SYNC_PUSH, .op = key_of(name), .argument = 1};
+            refused_frame(&self, 1, head, values, lengths[i]);
+            expect_failed(&self, 0, "worker 1 (rank 1) sent ");
+            expect_failed(&self, 0, ", whose part 0 has 8; use one version of Tutti on all");
+            head.argument = 2;
+            refused_frame(&self, 0, head, values, 8);
+            run(&self);
+            assert_int_equal(self.frame_count, 2);
+            end(&self);
+        }
+    }
+}
+
+static void test_a_first_value_of_another_length_fails_the_store(void **state)
+{
+    static const float values[2];
+    owner self;
+    char name[8];
+    (void)state;
+    open_store(&self, 2, "stale:1 add");
+    own_name(&self, 0, name);
+    add(&self, name, 1);
+    refused_frame(&self, 0, (tt_head){.kind = TT_SYNC_FIRST, .op = key_of(name), .descriptor = 1},
+                  values, 8);
+    expect_failed(&self, 0, "worker 0 (rank 0) sent 8 bytes of tensor");
     end(&self);
 }
 
@@ -515,6 +591,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_quorum_has_the_mean_of_its_first_pushes),
+        cmocka_unit_test(test_a_push_of_another_length_fails_the_store),
+        cmocka_unit_test(test_a_first_value_of_another_length_fails_the_store),
         cmocka_unit_test(test_a_quorum_adds_in_the_order_of_workers),
         cmocka_unit_test(test_the_most_urgent_part_is_first),
         cmocka_unit_test(test_an_urgent_sum_overtakes_a_long_one),

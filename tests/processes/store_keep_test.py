@@ -3,7 +3,7 @@
 after the death of a server; and what is refused.
 
 Labels: asan tsan sync
-Needs: tutti-store_keep
+Needs: tutti-store_keep tutti-store_rank
 Timeout: 300
 """
 import functools
@@ -16,6 +16,7 @@ import unittest
 import ranks
 
 Job = functools.partial(ranks.ServedRanks, "tutti-store_keep")
+Counters = functools.partial(ranks.ServedRanks, "tutti-store_rank")
 UPDATES = ("sgd:lr=0.1", "momentum:lr=0.1,momentum=0.9", "adam:lr=0.01")
 COUNT = "40001"
 
@@ -84,6 +85,21 @@ class Bits(Kept):
                     words = [f"reshard={move}" for move in moves]
                     self.assertEqual(self.train(3, 3, "bulk", update, 12, COUNT, "rate=9:0.05",
                                                 *words), whole)
+
+    def test_stores_of_every_policy_move(self):
+        """No push is lost or doubled: values are counters. With gradients, all workers end with one
+        value, which is that of the file."""
+        for policy, update in (("bulk", UPDATES[1]), ("stale:1", UPDATES[2]), ("async", UPDATES[1]),
+                               ("quorum:1", UPDATES[2]), ("quorum:2", UPDATES[1])):
+            for moves in (["3:0", "6:2"], ["0:2", "4:3", "5:9", "12:1"]):
+                words = [f"reshard={move}" for move in moves]
+                with self.subTest(policy=policy, moves=moves):
+                    with Counters(3, 3, [policy, "add", 12, 20000, *words]) as job:
+                        self.assertEqual(job.codes(), [0] * 6, job.stories())
+                    moved = self.train(3, 3, policy, update, 12, COUNT, *words,
+                                       f"save=12:{self.file}")
+                    self.assertEqual(self.train(2, 1, policy, update, 12, COUNT,
+                                                f"load={self.file}"), moved)
 
 
 class Deaths(Kept):

@@ -14,8 +14,9 @@
  * pushes are in the values, no more and no less; `exit=RANK:N`: it exits without a goodbye. `late`:
  * before it opens the store, it prints "going" and waits for a line. `alone`: the end is not
  * checked together with the others, of which one may have died; sums go on after an iteration that
- * was lost with a server, which prints "lost ITERATION TEXT". `times`: prints "at NANOSECONDS"
- * after each iteration. Exit codes: 0; 2 wrong usage; 3 no init; 4 wrong value; 7 a call failed.
+ * was lost with a server, which prints "lost ITERATION TEXT". `reshard=CLOCK:SERVERS`: then
+ * counters move to these. `times`: prints "at NANOSECONDS" after each iteration. Exit codes: 0; 2
+ * wrong usage; 3 no init; 4 wrong value; 7 a call failed.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -35,6 +36,8 @@ typedef struct job {
     size_t count;
     void *pushed, *read;
     uint64_t clock, pushes, uncounted;
+    uint64_t moved, moved_uncounted; /* of them: before the store moved last */
+    char *const *words;
     bool is_alone, is_late, tells_times;
     uint64_t holds_after, passed;
     uint32_t leaver; /* UINT32_MAX: nobody leaves */
@@ -46,6 +49,7 @@ typedef struct job {
 
 static void read_words(job *own, char *const *words)
 {
+    own->words = words;
     own->holds_after = number_of(words, "hold", GOING);
     own->is_late = number_of(words, "late", 1) == 1;
     own->is_alone = number_of(words, "alone", 1) == 1;
@@ -76,6 +80,21 @@ static void pass(job *own, uint64_t iterations)
         }
         say("left");
         exit(0);
+    }
+}
+
+/* "reshard=CLOCK:SERVERS" of this clock. */
+static void move(job *own)
+{
+    static const char key[] = "reshard=";
+    for (char *const *word = own->words; *word != NULL; word++) {
+        char *end;
+        if (strncmp(*word, key, sizeof(key) - 1) == 0 &&
+            strtoull(*word + sizeof(key) - 1, &end, 10) == own->clock) {
+            must(own->context, tutti_store_reshard(own->store, atoi(end + 1)));
+            own->moved = own->pushes;
+            own->moved_uncounted = own->uncounted;
+        }
     }
 }
 
@@ -140,20 +159,40 @@ static void start_and_wait(job *own)
 static void check_counts(const job *own)
 {
     tutti_store_counts counts = TUTTI_STORE_COUNTS_INIT;
+    const uint64_t pushes = own->pushes - own->moved;
+    const uint64_t uncounted = own->uncounted - own->moved_uncounted;
     uint64_t applied = 0;
     must(own->context, tutti_store_count(own->store, &counts));
     for (size_t i = 0; i < sizeof(counts.staleness) / sizeof(counts.staleness[0]); i++) {
         applied += counts.staleness[i];
     }
-    if (counts.pushes != own->pushes || counts.not_counted != own->uncounted ||
-        counts.pushed_bytes != own->pushes * own->count * sizeof(int64_t)) {
-        wrong(own->rank, "pushes counted", counts.pushes, own->pushes);
+    if (counts.pushes != pushes || counts.not_counted != uncounted ||
+        counts.pushed_bytes != pushes * own->count * sizeof(int64_t)) {
+        wrong(own->rank, "pushes counted", counts.pushes, pushes);
     }
     if (counts.clock != own->clock || counts.least > counts.clock + own->iterations) {
         wrong(own->rank, "clock counted", counts.clock, own->clock);
     }
-    if (applied < own->pushes - own->uncounted) {
-        wrong(own->rank, "staleness of pushes counted", applied, own->pushes - own->uncounted);
+    if (applied < pushes - uncounted) {
+        wrong(own->rank, "staleness of pushes counted", applied, pushes - uncounted);
+    }
+}
+
+/* All have ended: every push is there, of a quorum as many as it has workers in each iteration. */
+static void check_last(const job *own)
+{
+    const bool is_quorum = strncmp(own->policy, "quorum:", 7) == 0;
+    const uint64_t wanted = own->iterations * (is_quorum ? strtoull(own->policy + 7, NULL, 10) : 0);
+    const int64_t *values = own->read;
+    check_counters(own, is_quorum ? 0 : own->iterations);
+    for (size_t i = 0; i < own->count && is_quorum; i++) {
+        uint64_t total = 0;
+        for (uint32_t worker = 0; worker < own->workers; worker++) {
+            total += (uint64_t)values[i] >> (8 * worker) & 255;
+        }
+        if (total != wanted) {
+            wrong(own->rank, "pushes of the quorum", total, wanted);
+        }
     }
 }
 
@@ -174,12 +213,13 @@ static void run_counters(job *own)
                        own->is_alone && own->leaver == UINT32_MAX ? 0 : needed_at(own, own->clock));
         start_and_wait(own);
         pass(own, own->clock);
+        move(own);
     }
     check_counts(own);
     if (!own->is_alone) {
         must(own->context, tutti_barrier(own->context));
         must(own->context, tutti_store_pull(own->store, "t", own->read));
-        check_counters(own, needed_at(own, own->iterations) > 0 ? own->iterations : 0);
+        check_last(own);
     }
 }
 

@@ -7,6 +7,7 @@
 # Timeout: 600
 set -u
 worlds="$TEST_BIN/tutti-worlds-planted"
+stores="$TEST_BIN/tutti-worlds_store-planted"
 bugs=$(grep -oE 'X\([A-Z_]+\)' "$TEST_SOURCE/src/base/plant.h" | tr -d 'X()')
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -16,19 +17,19 @@ search() {
     program=$worlds
     case $1 in
     PUSH_* | PULL_* | CLOCK_* | LATE_PUSH_* | UNCOUNTED_*) # stores
-        program="$TEST_BIN/tutti-worlds_store-planted"
+        program=$stores
         set -- "$1" "--seeds 4000"
         ;;
     BUSY_RANK_* | CHANGED_CLAIM_* | RELAY_* | HANDOVER_*) # named sums by servers
-        program="$TEST_BIN/tutti-worlds_store-planted"
+        program=$stores
         set -- "$1" "--sums --seeds 600"
         ;;
     *_NOT_KEPT) # stores that move to other owners
-        program="$TEST_BIN/tutti-worlds_store-planted"
+        program=$stores
         set -- "$1" "--keep --seeds 300"
         ;;
     READ_COPY_* | OPENED_WITHOUT_*) # likewise, and processes die
-        program="$TEST_BIN/tutti-worlds_store-planted"
+        program=$stores
         set -- "$1" "--keep --first 10000000 --seeds 900"
         ;;
     OTHER_USER_TAKEN)
@@ -98,11 +99,14 @@ unit() {
 # Otherwise a broken build would find them all.
 if ! "$worlds" --seeds 500 >/dev/null || ! "$worlds" --named --seeds 900 >/dev/null ||
     ! "$worlds" --named --first 10000000 --seeds 300 >/dev/null ||
-    ! "$worlds" --named --first 11000000 --seeds 300 >/dev/null; then
+    ! "$worlds" --named --first 11000000 --seeds 300 >/dev/null ||
+    ! "$stores" --seeds 600 >/dev/null || ! "$stores" --sums --seeds 300 >/dev/null ||
+    ! "$stores" --keep --seeds 200 >/dev/null ||
+    ! "$stores" --keep --first 10000000 --seeds 300 >/dev/null; then
     echo "seeds fail without a planted bug"
     exit 1
 fi
-export worlds folder
+export worlds stores folder
 export -f search accept unit
 # xargs exits with 123 if a search has failed.
 printf '%s\n' $bugs | xargs -P "$(nproc)" -I{} bash -c 'search {}'

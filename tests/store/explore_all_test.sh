@@ -8,6 +8,11 @@
 set -u
 find_bug() {
     status=0
+    "$TEST_BIN/test-store-explore-planted" --bug NONE "$2" >/dev/null 2>&1 || status=$?
+    if [ "$status" -ne 0 ]; then
+        echo "$2 fails without a planted bug (status $status)"
+        exit 1
+    fi
     output=$("$TEST_BIN/test-store-explore-planted" --bug "$1" "$2" 2>&1) || status=$?
     if [ "$status" -ne 1 ]; then
         echo "$1 was not found (status $status)"

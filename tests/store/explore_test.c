@@ -174,12 +174,14 @@ static int run_group(bool is_all)
                   : cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* [--all | --bug NAME TEST] */
+/* [--all | --bug NAME TEST | --bug NONE TEST] */
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--bug") == 0) {
         cmocka_set_test_filter(argv[3]);
-        return !tt_plant_choose(argv[2]) ? 2 : run_group(false) != 0 || run_group(true) != 0;
+        return strcmp(argv[2], "NONE") != 0 && !tt_plant_choose(argv[2])
+                   ? 2
+                   : run_group(false) != 0 || run_group(true) != 0;
     }
     (void)mallopt(M_TRIM_THRESHOLD, 256 << 20); /* states are kept and dropped all the time */
     (void)mallopt(M_TOP_PAD, 16 << 20);

@@ -8,7 +8,8 @@
  * is the file that is loaded once calls have failed with a server.
  *
  *  (1) Nobody pushes between two meetings: the value that is read there has every push of every
- *      worker, and all planes of the next store are those of the present one.
+ *      worker that counted, and all planes of the next store are those of the present one. Under a
+ *      quorum a worker that is late skips iterations, but none at which the others meet.
  *  (2) A call fails only if an owner of its store is killed, or under bulk a worker; its error
  *      names one that was killed.
  *  (3) A move that fails leaves the present store as it was. A load succeeds as soon as workers
@@ -22,203 +23,9 @@
 
 #include "base/assert.h"
 #include "base/base.h"
-#include "kernel/hash64.h"
-#include "store/store_run.h"
+#include "store/keep_faults.h"
 
-enum {
-    STORES_MAX = 64,
-    PLANES_MAX = 4,
-    LOADS_MAX = 12,
-    PARTS_MAX = 256,
-    COUNT_MAX = KEEP_FAULTS_COUNT_MAX
-};
 enum { STREAM = 65, MOVE_STEPS_MAX = 160, EVENTS_MAX = 4 * 1000 * 1000 };
-
-typedef enum stage {
-    STAGE_OPEN,
-    STAGE_ADD,
-    STAGE_PUSH,
-    STAGE_CLOCK,
-    STAGE_PULL,
-    STAGE_MEET, /* from here on, a move, a load or the end */
-    STAGE_REOPEN,
-    STAGE_READD,
-    STAGE_READ,
-    STAGE_FILL,
-    STAGE_MEET_FILLED,
-    STAGE_DROP,
-    STAGE_RECHECK,
-    STAGE_MEET_CHECKED,
-    STAGE_FORGET, /* the next store, after a failure */
-    STAGE_CLOSE,
-    STAGE_OVER
-} stage;
-
-typedef struct play play;
-
-typedef struct mover {
-    play *all;
-    uint32_t rank;
-    tt_sync *sync;
-    stage stage;
-    uint32_t tensor, plane, iteration, store, next;
-    bool has_failed, is_at_meeting;
-    uint64_t step;
-    uint32_t pushes[TENSORS_MAX]; /* of which some may be in flight */
-    tt_sync_request request;
-    uint8_t *values;
-} mover;
-
-/* Planes of all tensors, and the clock that they are of. */
-typedef struct keepsake {
-    bool is_there;
-    uint32_t clock;
-    uint64_t steps[TENSORS_MAX];
-    uint8_t *planes[TENSORS_MAX][PLANES_MAX];
-} keepsake;
-
-struct play {
-    const scene *drawn;
-    tt_sim *sim;
-    oracle *known;
-    mover movers[PROCESSES_MAX];
-    damage done;
-    tt_random random;
-    uint32_t planes, loads;
-    bool moves[ITERATIONS_MAX + 1];
-    bool is_loading;                         /* what all do between two meetings */
-    uint8_t may_own[SERVERS_MAX];            /* the next store */
-    keepsake last, now;                      /* `now` is read in the present move */
-    uint32_t base[TENSORS_MAX][WORKERS_MAX]; /* pushes in the value for good */
-    tt_split splits[STORES_MAX];
-    uint32_t chosen[STORES_MAX][SERVERS_MAX];
-    uint32_t move_steps, kill_after, victim; /* a kill in the middle of a move */
-    bool is_verbose, is_ending;
-    store_result result;
-};
-
-static const char *const names[TENSORS_MAX] = {"t0", "t1", "t2"};
-
-static void blame(play *all, const mover *own, const char *what)
-{
-    if (all->result.is_good) {
-        all->result.is_good = false;
-        (void)snprintf(all->result.reason, sizeof(all->result.reason),
-                       "rank %u, stage %d, iteration %u: %.160s", own->rank, (int)own->stage,
-                       own->iteration, what);
-    }
-}
-
-static uint64_t bytes_of(const play *all, uint32_t tensor)
-{
-    return all->drawn->counts[tensor] * tt_dtype_bytes(all->drawn->dtype);
-}
-
-static bool has_dead_worker(const play *all)
-{
-    return all->done.killed > all->done.killed_servers;
-}
-
-/* ---- judging ---- */
-
-static bool owner_is_dead(const play *all, uint32_t store)
-{
-    const tt_split *split = &all->splits[store % STORES_MAX];
-    bool is_dead = false;
-    for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
-        is_dead =
-            is_dead || (all->done.is_killed[rank] && tt_split_number(split, rank) < split->owners);
-    }
-    return is_dead;
-}
-
-static void judge_error(mover *own, const tt_sync_request *request)
-{
-    play *all = own->all;
-    char words[32];
-    bool is_named = false;
-    for (uint32_t rank = 0; rank < all->drawn->sim.size; rank++) {
-        (void)snprintf(words, sizeof(words), "(rank %u)", rank);
-        is_named = is_named || (all->done.is_killed[rank] && strstr(request->error, words) != NULL);
-    }
-    const bool adds =
-        own->stage == STAGE_ADD || (own->stage >= STAGE_READD && own->stage <= STAGE_FILL);
-    const bool may_fail = owner_is_dead(all, request->store) ||
-                          (tt_policy_is_bulk(&all->drawn->policy) && has_dead_worker(all)) ||
-                          (all->done.is_killed[0] && adds); /* which has the first values */
-    if (request->status != TT_ERR_PEER_DOWN || !is_named || !may_fail) {
-        blame(all, own, request->error);
-    }
-}
-
-/* Every element has every push of everyone. */
-static void judge_rest(mover *own)
-{
-    play *all = own->all;
-    const int64_t *values = (const int64_t *)(const void *)own->values;
-    int64_t wanted = 0;
-    for (uint32_t i = 0; i < all->drawn->workers; i++) {
-        wanted += (int64_t)all->movers[i].pushes[own->tensor] << (COUNTER_BITS * i);
-    }
-    for (uint64_t i = 0; i < all->drawn->counts[own->tensor]; i++) {
-        if (values[i] != wanted && !has_dead_worker(all)) {
-            blame(all, own, "a value at rest lacks a push, or has one twice");
-            return;
-        }
-    }
-}
-
-static void judge_counter(mover *own, int64_t counters)
-{
-    play *all = own->all;
-    const uint64_t needed = tt_policy_needs(&all->drawn->policy, own->iteration);
-    for (uint32_t i = 0; i < all->drawn->workers; i++) {
-        const uint64_t count = (uint64_t)counters >> (COUNTER_BITS * i) & ((1 << COUNTER_BITS) - 1);
-        const uint32_t pushes = all->movers[i].pushes[own->tensor];
-        if (count > pushes) {
-            blame(all, own, "read a push twice");
-        } else if (i == own->rank && count != pushes) {
-            blame(all, own, "did not read its own push");
-        } else if (count < all->base[own->tensor][i]) {
-            blame(all, own, "lost a push that was there before");
-        } else if (!all->done.is_killed[i] && count < needed) {
-            blame(all, own, "read less than its bound promises");
-        }
-    }
-}
-
-static void judge_pull(mover *own)
-{
-    play *all = own->all;
-    const scene *drawn = all->drawn;
-    const uint64_t bytes = bytes_of(all, own->tensor);
-    all->result.reads++;
-    if (!drawn->has_counters) {
-        if (!drawn->is_uniform && bytes > 0 &&
-            memcmp(own->values, oracle_value(all->known, own->tensor, own->iteration), bytes) !=
-                0) {
-            blame(all, own, "other bits than the oracle's");
-        }
-        return;
-    }
-    tt_split_part parts[PARTS_MAX];
-    const uint64_t hash = tt_hash64(names[own->tensor], strlen(names[own->tensor]), 0);
-    const uint32_t count = tt_split_cut(&all->splits[own->store], hash, bytes, parts, PARTS_MAX);
-    TT_ASSERT(count <= PARTS_MAX);
-    for (uint32_t i = 0; i < count && bytes > 0; i++) {
-        const uint8_t *part = own->values + parts[i].first;
-        int64_t counters = 0;
-        for (uint64_t k = 8; k < parts[i].bytes; k += 8) {
-            if (memcmp(part, part + k, 8) != 0) {
-                blame(all, own, "a part is torn");
-            }
-        }
-        memcpy(&counters, part, parts[i].bytes > 0 ? sizeof(counters) : 0);
-        if (parts[i].bytes > 0) {
-            judge_counter(own, counters);
-        }
-    }
-}
 
 /* ---- requests ---- */
 
@@ -235,7 +42,7 @@ static void submit_tensor(mover *own, tt_sync_verb verb, uint32_t store)
 {
     const scene *drawn = own->all->drawn;
     own->request = (tt_sync_request){.finished = take_end,
-                                     .name = names[own->tensor],
+                                     .name = keep_name(own->tensor),
                                      .dtype = drawn->dtype,
                                      .count = drawn->counts[own->tensor],
                                      .store = store,
@@ -331,7 +138,7 @@ static void conclude_first(play *all, bool any_failed)
     if (any_failed && all->last.is_there) {
         all->loads++;
         if (all->loads > LOADS_MAX) {
-            blame(all, &all->movers[0], "loads fail for ever");
+            keep_blame(all, &all->movers[0], "loads fail for ever");
         }
     }
     for (uint32_t i = 0; i < all->drawn->workers; i++) {
@@ -346,13 +153,23 @@ static void conclude_first(play *all, bool any_failed)
     }
 }
 
+/* The planes that were read have all pushes that counted. */
+static void keep_counted(play *all, keepsake *kept)
+{
+    for (uint32_t i = 0; i < all->drawn->workers; i++) {
+        for (uint32_t k = 0; k < all->drawn->tensors; k++) {
+            kept->counted[k][i] = all->movers[i].pushes[k] - all->movers[i].uncounted[k];
+        }
+    }
+}
+
 /* The planes that were read are those of the store now. */
 static void settle_base(play *all)
 {
     for (uint32_t i = 0; i < all->drawn->workers; i++) {
         for (uint32_t k = 0; k < all->drawn->tensors; k++) {
-            all->movers[i].pushes[k] = all->movers[i].iteration;
-            all->base[k][i] = all->movers[i].iteration;
+            all->movers[i].pushes[k] = all->base[k][i] = all->last.counted[k][i];
+            all->movers[i].uncounted[k] = 0;
         }
     }
 }
@@ -361,6 +178,7 @@ static void conclude_second(play *all, bool any_failed)
 {
     if (!any_failed && !all->is_loading) {
         keepsake old = all->last;
+        keep_counted(all, &all->now);
         all->last = all->now;
         all->now = old;
         all->last.is_there = true;
@@ -418,7 +236,7 @@ static void meet(mover *own)
     play *all = own->all;
     uint32_t there = 0;
     own->is_at_meeting = true;
-    if (has_dead_worker(all)) {
+    if (keep_has_dead_worker(all)) {
         give_up_meeting(own);
         return;
     }
@@ -437,16 +255,43 @@ static void fill(mover *own)
 {
     const play *all = own->all;
     const keepsake *kept = all->is_loading ? &all->last : &all->now;
-    memcpy(own->values, kept->planes[own->tensor][own->plane], bytes_of(all, own->tensor));
+    memcpy(own->values, kept->planes[own->tensor][own->plane], keep_bytes(all, own->tensor));
     own->step = kept->steps[own->tensor];
     own->stage = STAGE_FILL;
     submit_tensor(own, TT_STORE_FILL, own->next);
+}
+
+static void take_counted(tt_sync_request *request);
+
+/* Under a quorum a push ends with its iteration. */
+static void push_and_clock(mover *own)
+{
+    const scene *drawn = own->all->drawn;
+    own->stage = STAGE_CLOCK;
+    own->open = drawn->tensors + 1;
+    for (uint32_t i = 0; i < drawn->tensors; i++) {
+        oracle_push(drawn, own->rank, i, own->iteration, own->pushed[i]);
+        own->pushes[i]++;
+        own->pushing[i] = (tt_sync_request){.verb = TT_STORE_PUSH,
+                                            .finished = take_counted,
+                                            .owner = own,
+                                            .name = keep_name(i),
+                                            .store = own->store,
+                                            .input = own->pushed[i]};
+        tt_sync_submit(own->sync, &own->pushing[i]);
+    }
+    own->request = (tt_sync_request){.finished = take_counted, .store = own->store};
+    submit(own, TT_STORE_CLOCK);
 }
 
 static void act(mover *own)
 {
     play *all = own->all;
     const scene *drawn = all->drawn;
+    if (own->stage == STAGE_PUSH && drawn->policy.quorum > 0) {
+        push_and_clock(own);
+        return;
+    }
     all->move_steps += own->stage >= STAGE_REOPEN && own->stage <= STAGE_DROP ? 1 : 0;
     switch (own->stage) {
     case STAGE_OPEN:
@@ -608,18 +453,18 @@ static void proceed(void *argument)
 static void take_plane(mover *own)
 {
     play *all = own->all;
-    const uint64_t bytes = bytes_of(all, own->tensor);
+    const uint64_t bytes = keep_bytes(all, own->tensor);
     const bool is_check = own->stage == STAGE_RECHECK;
     const keepsake *kept = is_check ? &all->last : &all->now;
     if (all->drawn->has_counters && own->plane == 0) {
-        judge_rest(own);
+        keep_judge_rest(own);
     }
-    if (is_check && bytes > 0 && !has_dead_worker(all) && /* (4): others may push */
+    if (is_check && bytes > 0 && !keep_has_dead_worker(all) && /* (4): others may push */
         memcmp(kept->planes[own->tensor][own->plane], own->values, bytes) != 0) {
-        blame(all, own, "a plane has changed in a move");
+        keep_blame(all, own, "a plane has changed in a move");
     }
-    if (is_check && !has_dead_worker(all) && kept->steps[own->tensor] != own->request.step) {
-        blame(all, own, "sums were counted anew in a move");
+    if (is_check && !keep_has_dead_worker(all) && kept->steps[own->tensor] != own->request.step) {
+        keep_blame(all, own, "sums were counted anew in a move");
     }
     if (!is_check) {
         memcpy(kept->planes[own->tensor][own->plane], own->values, bytes);
@@ -630,12 +475,32 @@ static void take_plane(mover *own)
 
 static void take_failure(mover *own)
 {
-    judge_error(own, &own->request);
+    keep_judge_error(own, &own->request);
     own->has_failed = true;
     const bool is_moving = own->stage >= STAGE_REOPEN && own->stage <= STAGE_FILL;
     enter(own, is_moving                     ? STAGE_MEET_FILLED
                : own->stage == STAGE_RECHECK ? STAGE_MEET_CHECKED
                                              : STAGE_MEET);
+}
+
+static void take_counted(tt_sync_request *request)
+{
+    mover *own = request->owner;
+    if (own->all->is_ending) {
+        return;
+    }
+    if (request->status != TT_OK) {
+        keep_judge_error(own, request);
+        own->has_failed = true;
+    } else if (request == &own->request) {
+        own->iteration = (uint32_t)request->clock;
+    } else {
+        own->uncounted[request - own->pushing] += request->is_uncounted ? 1 : 0;
+    }
+    if (--own->open == 0) {
+        enter(own, own->has_failed ? STAGE_MEET : STAGE_PULL);
+        later(own);
+    }
 }
 
 static void take_end(tt_sync_request *request)
@@ -660,7 +525,7 @@ static void take_end(tt_sync_request *request)
     if (own->stage == STAGE_CLOCK) {
         own->iteration = (uint32_t)request->clock;
     } else if (own->stage == STAGE_PULL) {
-        judge_pull(own);
+        keep_judge_pull(own);
     } else if (own->stage == STAGE_READ || own->stage == STAGE_RECHECK) {
         take_plane(own);
     }
@@ -702,6 +567,9 @@ static void process_make(play *all, uint32_t rank)
     const tt_sync_listener listener = {.owner = own, .report = report};
     *own = (mover){.all = all, .rank = rank};
     own->values = calloc(COUNT_MAX, sizeof(int64_t));
+    for (uint32_t i = 0; i < TENSORS_MAX; i++) {
+        own->pushed[i] = calloc(COUNT_MAX, sizeof(int64_t));
+    }
     const tt_status status = tt_sync_create(tt_sim_platform(all->sim, rank), &roles,
                                             store_no_collectives(), &listener, &own->sync);
     TT_ASSERT(status == TT_OK);
@@ -730,7 +598,7 @@ static void apply_faults(play *all)
         all->done.killed_servers += all->victim >= all->drawn->workers ? 1 : 0;
         tt_sim_kill(all->sim, all->victim);
     }
-    for (uint32_t i = 0; i < all->drawn->workers && has_dead_worker(all); i++) {
+    for (uint32_t i = 0; i < all->drawn->workers && keep_has_dead_worker(all); i++) {
         if (all->movers[i].is_at_meeting && !all->done.is_killed[i]) {
             give_up_meeting(&all->movers[i]);
         }
@@ -746,7 +614,7 @@ static void play_all(play *all)
     }
     for (uint32_t rank = 0; rank < all->drawn->workers; rank++) {
         if (all->movers[rank].stage != STAGE_OVER && !all->done.is_killed[rank]) {
-            blame(all, &all->movers[rank], "hangs");
+            keep_blame(all, &all->movers[rank], "hangs");
         }
     }
     all->result.events = tt_sim_events(all->sim);
@@ -761,6 +629,9 @@ static void release(play *all)
         tt_sync_shut_down(own->sync, TT_ERR_SHUT_DOWN, "over");
         tt_sync_destroy(own->sync);
         free(own->values);
+        for (uint32_t i = 0; i < TENSORS_MAX; i++) {
+            free(own->pushed[i]);
+        }
     }
     for (uint32_t i = 0; i < TENSORS_MAX; i++) {
         for (uint32_t k = 0; k < PLANES_MAX; k++) {
@@ -769,7 +640,7 @@ static void release(play *all)
         }
     }
     if (!tt_sim_destroy(all->sim)) {
-        blame(all, &all->movers[0], "memory is left behind");
+        keep_blame(all, &all->movers[0], "memory is left behind");
     }
     oracle_free(all->known);
 }

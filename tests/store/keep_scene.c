@@ -10,17 +10,26 @@
 static void draw_policy(scene *kept, tt_random *random)
 {
     static const char *const policies[] = {"bulk", "stale:1", "stale:1", "stale:3", "async"};
+    static const char *const quorums[] = {"quorum:1", "quorum:2", "quorum:3", "quorum:4",
+                                          "quorum:5"};
+    _Static_assert(TT_ARRAY_COUNT(quorums) == WORKERS_MAX, "one for each number of workers");
     static const char *const bulk[] = {"add", "momentum:lr=0.25,momentum=0.5,nesterov=1",
                                        "adam:lr=0.125,decay=0.0625"};
     static const char *const other[] = {"add", "add", "sgd:lr=0.5,tau=1,dc=0.125",
                                         "momentum:lr=0.25,tau=1", "adam:lr=0.125"};
+    static const char *const quorum[] = {"add", "add", "sgd:lr=0.5", "momentum:lr=0.25",
+                                         "adam:lr=0.125"};
     tt_text why = {0};
-    kept->policy_text = policies[tt_random_below(random, TT_ARRAY_COUNT(policies))];
+    kept->policy_text = tt_random_below(random, 4) == 0
+                            ? quorums[tt_random_below(random, kept->workers)]
+                            : policies[tt_random_below(random, TT_ARRAY_COUNT(policies))];
     tt_status status = tt_policy_parse(kept->policy_text, kept->workers, &kept->policy, &why);
     TT_ASSERT(status == TT_OK);
     const bool is_bulk = tt_policy_is_bulk(&kept->policy);
     kept->update_text = is_bulk ? bulk[tt_random_below(random, TT_ARRAY_COUNT(bulk))]
-                                : other[tt_random_below(random, TT_ARRAY_COUNT(other))];
+                        : kept->policy.quorum > 0
+                            ? quorum[tt_random_below(random, TT_ARRAY_COUNT(quorum))]
+                            : other[tt_random_below(random, TT_ARRAY_COUNT(other))];
     status = tt_update_parse(kept->update_text, &kept->update, &why);
     TT_ASSERT(status == TT_OK);
     kept->has_counters = !is_bulk && strcmp(kept->update_text, "add") == 0;

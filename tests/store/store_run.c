@@ -54,6 +54,7 @@ struct worker {
     uint32_t clocked;   /* submitted as completed */
     uint32_t open;      /* requests */
     uint32_t alarms;    /* that were set */
+    uint32_t naps;      /* in which it gave way */
     bool is_broken;     /* a request has failed: it stops */
     bool has_set[SETS_MAX];
     phase after_set;
@@ -270,6 +271,11 @@ static void judge_counts(worker *own)
         blame(all, "rank %u: owners applied %" PRIu64 " parts, not %" PRIu64 " to %" PRIu64,
               own->rank, applied, least, most);
     }
+    if (drawn->policy.staleness == TT_STALENESS_ANY && /* I7 */
+        counts->clock_waits + counts->pull_waits > 0) {
+        blame(all, "rank %u waited under async: %" PRIu64 " clocks, %" PRIu64 " pulls", own->rank,
+              counts->clock_waits, counts->pull_waits);
+    }
     for (uint32_t rank = 0; rank < drawn->workers && drawn->policy.quorum == 0; rank++) {
         if (!all->done.is_killed[rank] && counts->least > all->workers[rank].clocked) {
             blame(all, "rank %u counted %" PRIu64 " iterations of all, rank %u has %u", own->rank,
@@ -481,10 +487,46 @@ static void conclude(worker *own)
     }
 }
 
+/* I8: a worker that nobody is behind needs no more of the others than they have started. */
+static const worker *find_least(const play *all)
+{
+    const worker *found = NULL;
+    for (uint32_t i = 0; i < all->drawn->workers; i++) {
+        const worker *one = &all->workers[i];
+        bool is_least = one->open > 0 && !all->done.is_killed[i] &&
+                        (one->phase == PHASE_PULL || one->phase == PHASE_CLOCK);
+        for (uint32_t k = 0; k < all->drawn->workers; k++) {
+            is_least =
+                is_least && (all->done.is_killed[k] || one->clocked <= all->workers[k].clocked);
+        }
+        found = is_least ? one : found;
+    }
+    return found;
+}
+
+/* So it is served while they make no call. */
+static bool gives_way(worker *own)
+{
+    enum { NAP_NS = 100000, NAPS_MAX = 2000 };
+    play *all = own->all;
+    const worker *least = all->drawn->gives_way ? find_least(all) : NULL;
+    own->naps = least != NULL ? own->naps + 1 : 0;
+    if (own->naps > NAPS_MAX) {
+        blame(all, "rank %u at clock %u, which nobody is behind, waits for rank %u", least->rank,
+              least->clocked, own->rank);
+    } else if (least != NULL) {
+        tt_sim_call(all->sim, own->rank, tt_sim_now(all->sim) + NAP_NS, proceed, own);
+    }
+    return least != NULL;
+}
+
 static void proceed(void *argument)
 {
     worker *own = argument;
     play *all = own->all;
+    if (gives_way(own)) {
+        return;
+    }
     if (!own->is_broken) {
         conclude(own);
     }
@@ -542,51 +584,7 @@ static void start(void *argument)
     submit(own, &own->clock, TT_STORE_OPEN);
 }
 
-/* ---- the machine that sync wraps: there are no collectives here ---- */
-
-static void *no_frame(void *machine, uint32_t peer, const tt_head *head, const void *payload)
-{
-    (void)machine, (void)peer, (void)head, (void)payload;
-    return NULL;
-}
-
-static void no_payload(void *machine, uint32_t peer, const tt_head *head)
-{
-    (void)machine, (void)peer, (void)head;
-}
-
-static void no_sent(void *machine, uint64_t token)
-{
-    (void)machine, (void)token;
-}
-
-static void no_timer(void *machine)
-{
-    (void)machine;
-}
-
-static void no_peer(void *machine, uint32_t peer, tt_peer_event event, const char *why)
-{
-    (void)machine, (void)peer, (void)event, (void)why;
-}
-
-static bool no_step(void *machine)
-{
-    (void)machine;
-    return false;
-}
-
-static const tt_machine_ops nothing = {.frame = no_frame,
-                                       .payload = no_payload,
-                                       .sent = no_sent,
-                                       .timer = no_timer,
-                                       .peer = no_peer,
-                                       .step = no_step};
-
-tt_machine store_no_collectives(void)
-{
-    return (tt_machine){.ops = &nothing};
-}
+/* ---- a play ---- */
 
 static void drop_report(void *owner, int level, const char *text)
 {
@@ -602,8 +600,6 @@ static void set_alarm(void *owner, uint64_t at_ns)
         platform->ops->timer(platform, at_ns);
     }
 }
-
-/* ---- a play ---- */
 
 static void process_make(play *all, uint32_t rank)
 {
@@ -642,45 +638,6 @@ static void process_end(play *all, uint32_t rank)
         free(own->tensors[i].read);
         free(own->tensors[i].rows);
         free(own->tensors[i].seen);
-    }
-}
-
-static void apply_fault(const scene *drawn, const fault *one, tt_sim *sim, damage *done)
-{
-    const uint64_t until_ns = tt_max_u64(one->until_ns, tt_sim_now(sim) + 1);
-    if (done->is_killed[one->rank] || (one->kind >= FAULT_CUT && done->is_killed[one->other])) {
-        return;
-    }
-    switch (one->kind) {
-    case FAULT_KILL:
-        done->is_killed[one->rank] = true;
-        done->killed++;
-        done->killed_servers += one->rank >= drawn->workers ? 1 : 0;
-        tt_sim_kill(sim, one->rank);
-        break;
-    case FAULT_STOP:
-        tt_sim_stop(sim, one->rank, until_ns);
-        break;
-    case FAULT_CUT:
-        tt_sim_cut(sim, one->rank, one->other, until_ns);
-        break;
-    case FAULT_SEVER:
-        done->is_severed[one->rank] = done->is_severed[one->other] = true;
-        done->severed++;
-        tt_sim_sever(sim, one->rank, one->other);
-        break;
-    case FAULT_KIND_COUNT:
-        break;
-    }
-}
-
-void scene_apply_faults(const scene *drawn, tt_sim *sim, damage *done)
-{
-    for (uint32_t i = 0; i < drawn->faults; i++) {
-        if (!done->is_applied[i] && tt_sim_now(sim) >= drawn->fault[i].at_ns) {
-            done->is_applied[i] = true;
-            apply_fault(drawn, &drawn->fault[i], sim, done);
-        }
     }
 }
 

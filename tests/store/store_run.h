@@ -11,7 +11,8 @@
  *                 missing that the bound promises, none is in it twice, all own ones are, and none
  *                 is lost again; a part is never torn
  *                 with gradients, and options that change, all elements of a part are the same
- *   clocks        nobody starts an iteration too early, and nobody waits without a reason
+ *   clocks        nobody starts an iteration too early. Nobody waits under async; under bulk and
+ * stale a worker that nobody is behind waits for no call of another one. At the end nobody waits
  *   counts        of own calls are exact, of parts that owners have applied within bounds
  *   ends          every request of a live worker ends; an error names a process that is gone
  *   tables        chosen rows have what pushes of whole tables with zeros elsewhere make of them
@@ -95,7 +96,8 @@ typedef struct scene {
     fault fault[FAULTS_MAX];
     uint32_t sets;
     set_call set[SETS_MAX];
-    bool can_lose; /* bulk sums: they outlive servers */
+    bool can_lose;  /* bulk sums: they outlive servers */
+    bool gives_way; /* workers make no call while one that nobody is behind waits */
     tt_sim_config sim;
 } scene;
 

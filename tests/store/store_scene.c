@@ -159,6 +159,14 @@ static void draw_uniform(scene *drawn)
     }
 }
 
+/* From a stream of its own. Of a quorum any workers may be the ones that are needed. */
+static bool draw_gives_way(const scene *drawn)
+{
+    tt_random random;
+    tt_random_init(&random, drawn->seed, 83);
+    return below(&random, 4) == 0 && drawn->policy.quorum == 0;
+}
+
 void scene_draw(scene *drawn, uint64_t seed)
 {
     static const uint64_t counts[] = {0, 1, 7, 1000, 8192, 8200, 20000, 70000};
@@ -195,6 +203,7 @@ void scene_draw(scene *drawn, uint64_t seed)
     draw_uniform(drawn);
     rows_draw(drawn);
     drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum;
+    drawn->gives_way = draw_gives_way(drawn);
 }
 
 /* ---- values ---- */
