@@ -217,13 +217,14 @@ if(TARGET tutti-worlds)
     check seeds simulation codec)
   set_property(TEST seeds.worlds_coded seeds.worlds_coded_named PROPERTY TIMEOUT 900)
   add_test(NAME seeds.worlds_store COMMAND tutti-worlds_store --seeds 10000)
+  add_test(NAME seeds.worlds_quorum COMMAND tutti-worlds_store --first 20000000 --seeds 5000)
   add_test(NAME seeds.worlds_sums COMMAND tutti-worlds_store --sums --seeds 5000)
   add_test(NAME seeds.worlds_keep
     COMMAND tutti-worlds_store --keep --first 10000000 --seeds 5000)
-  set_property(TEST seeds.worlds_store seeds.worlds_sums seeds.worlds_keep PROPERTY LABELS
-    check seeds store sync)
-  set_property(TEST seeds.worlds_store seeds.worlds_sums seeds.worlds_keep PROPERTY TIMEOUT
-    900)
+  set_property(TEST seeds.worlds_store seeds.worlds_quorum seeds.worlds_sums seeds.worlds_keep
+    PROPERTY LABELS check seeds store sync)
+  set_property(TEST seeds.worlds_store seeds.worlds_quorum seeds.worlds_sums seeds.worlds_keep
+    PROPERTY TIMEOUT 900)
 endif()
 
 # The same program with bugs planted on purpose (src/base/plant.h), to test that seeds find them.

@@ -89,12 +89,12 @@
  * TUTTI_ERR_PEER_DOWN; the text names it. Collectives of workers that live go on if it was a
  * server.
  *
- * With policy bulk and update sum a server that dies has nothing that cannot be sent again, and the
- * store goes on with the owners left. Calls in flight are repeated inside the library and succeed,
- * except an iteration of which some worker had received a part from that server: it succeeds there,
- * and fails with TUTTI_ERR_PEER_DOWN on the workers that lack the part. So does a pull of it. The
- * text names the server; the next push works. What that server kept for error feedback is lost.
- * When no owner is left, every call fails.
+ * With update sum, under bulk and quorum, a server that dies has nothing that cannot be sent again,
+ * and the store goes on with the owners left. Calls in flight are repeated inside the library and
+ * succeed, except an iteration of which some worker had received a part from that server: it
+ * succeeds there, and fails with TUTTI_ERR_PEER_DOWN on the workers that lack the part. So does a
+ * pull of it. The text names the server; the next push works. What that server kept for error
+ * feedback is lost. When no owner is left, every call fails.
  */
 #ifndef TUTTI_STORE_H
 #define TUTTI_STORE_H

@@ -86,6 +86,10 @@
     X(UNCOUNTED_PUSH_LOST)         \
     X(PUSH_SUMMED_AGAIN)           \
     X(PUSH_ENCODED_AGAIN)          \
+    X(DECISION_NOT_SURE)           \
+    X(KEEPER_DOES_NOT_ASK)         \
+    X(ADOPTED_TOO_EARLY)           \
+    X(ADOPTED_PUSH_COUNTED)        \
     X(PUSH_ROWS_NOT_ZEROED)        \
     X(PUSH_WITH_OTHER_ROWS)        \
     X(RELAY_COUNTS_JOINED)         \

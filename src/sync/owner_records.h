@@ -50,26 +50,29 @@ enum { TT_VERSION_ROWS = 2, TT_VERSION_COUNT };
 typedef struct tt_slot {
     tt_owner_part *part;
     tt_slot_phase phase;
-    bool is_answered;     /* the push in it wants the value */
-    bool owes;            /* consumed; the answer has not been sent yet */
-    bool owes_value;      /* with the value */
-    bool is_uncounted;    /* consumed, but not applied: it was too late */
-    bool is_pulled;       /* a pull waits, in store->pulls */
-    bool is_lent[3];      /* a send has this version */
-    bool is_declared;     /* of a part that is adopted: ADOPT has arrived */
-    uint64_t pushes;      /* of this worker that have arrived */
-    uint64_t consumed;    /* of them */
-    uint64_t clock;       /* of the push in it */
-    bool has_read;        /* a value */
-    uint64_t read_step;   /* sums in the value that this worker has read last */
-    bool has_waited;      /* the pull was held back */
-    uint64_t asked;       /* number of the request that pushed, */
-    uint64_t pull_asked;  /* and of the one that pulls */
-    uint64_t pull_clock;  /* iterations that must be complete */
-    uint64_t pull_pushes; /* of its own that must be applied */
-    bool is_read;         /* a plane of the part is wanted: */
-    uint32_t plane;       /* this one, */
-    uint64_t plane_asked; /* by this request */
+    bool is_answered;      /* the push in it wants the value */
+    bool owes;             /* consumed; the answer has not been sent yet */
+    bool owes_value;       /* with the value */
+    bool is_uncounted;     /* consumed, but not applied: it was too late */
+    bool is_pulled;        /* a pull waits, in store->pulls */
+    bool is_lent[3];       /* a send has this version */
+    bool is_declared;      /* of a part that is adopted: ADOPT has arrived, */
+    bool is_repeat;        /* and a push will be that had been sent to the owner before, */
+    uint64_t repeat_clock; /* of this iteration, */
+    bool is_repeat_lost;   /* unless its sum is lost */
+    uint64_t pushes;       /* of this worker that have arrived */
+    uint64_t consumed;     /* of them */
+    uint64_t clock;        /* of the push in it */
+    bool has_read;         /* a value */
+    uint64_t read_step;    /* sums in the value that this worker has read last */
+    bool has_waited;       /* the pull was held back */
+    uint64_t asked;        /* number of the request that pushed, */
+    uint64_t pull_asked;   /* and of the one that pulls */
+    uint64_t pull_clock;   /* iterations that must be complete */
+    uint64_t pull_pushes;  /* of its own that must be applied */
+    bool is_read;          /* a plane of the part is wanted: */
+    uint32_t plane;        /* this one, */
+    uint64_t plane_asked;  /* by this request */
     tt_list_node pull;
     bool is_rows;    /* the push in it, or the last one, is of rows (rows/rows.h) */
     bool pulls_rows; /* so is the pull that waits */
@@ -98,6 +101,11 @@ struct tt_owner_part {
     bool is_first_arriving; /* the first value is */
     bool is_summing;
     bool is_adopting;        /* not every worker has declared what it has of it */
+    uint32_t repeats;        /* of a quorum: pushes that are sent again, and have not arrived */
+    bool is_late;            /* likewise: they are added, of iterations that have begun here */
+    bool is_lost;            /* likewise: its value was that of an owner that is gone */
+    uint64_t seen;           /* likewise: iterations up to the last one whose sum a worker has */
+    uint64_t value_end;      /* of sums: iterations up to the one it is the sum of */
     uint32_t lent[3];        /* sends per version */
     uint32_t full;           /* slots that are FULL */
     uint32_t chosen;         /* slots that are CHOSEN */
@@ -221,13 +229,34 @@ struct tt_decision {
     uint8_t is_member[]; /* [workers] */
 };
 
+/* Of a worker's pushes of an iteration. */
+typedef enum tt_counting {
+    TT_COUNTING,
+    TT_COUNTING_NOT,
+    TT_COUNTING_UNKNOWN, /* it is not decided, or forgotten */
+} tt_counting;
+
+/* What a keeper waits for all owners to reply to. */
+typedef enum tt_keeping {
+    TT_KEEPING_NOTHING,
+    TT_KEEPING_ASK,
+    TT_KEEPING_QUORUM, /* of the last iteration decided */
+} tt_keeping;
+
 typedef struct tt_quorum {
-    uint64_t decided;   /* iterations, of the keeper */
-    uint64_t begun;     /* whose pushes are chosen, or were added */
-    uint64_t closed;    /* whose pushes have been added */
-    uint64_t sums_open; /* parts that still add those of the last one begun */
-    tt_decision *queue; /* to come */
+    uint64_t decided;    /* iterations, as far as is known here */
+    uint64_t sure;       /* whose decisions all owners know; not of update sum: as decided */
+    uint64_t begun;      /* whose pushes are chosen, or were added */
+    uint64_t closed;     /* whose pushes have been added */
+    uint64_t sums_open;  /* parts that still add those of the last one begun */
+    uint32_t adopting;   /* parts that wait for ADOPT, or for pushes that are sent again */
+    tt_decision *queue;  /* to come */
+    tt_decision *past;   /* begun, of update sum: the last ones, */
+    uint32_t past_count; /* so many */
     tt_decision *free;
+    uint32_t keeper;    /* number of the last owner that has decided, or asked */
+    tt_keeping keeping; /* of the keeper; */
+    bool *has_replied;  /* [processes] to that */
 } tt_quorum;
 
 struct tt_owner_store {

@@ -8,6 +8,19 @@
  *  (2) Workers push to it when they know that number, so no push arrives before.
  *  (3) The residual of coded sums begins at zero: what the old owner kept is lost, as of a step
  *      without error feedback. Draws of the codec follow the number of sums, so they go on.
+ *  (4) A push that had been sent to the old owner, and is sent again, is not among those that
+ *      CLOCK counts for this one.
+ *
+ * Under a quorum workers push in iterations of their own, so their numbers differ. Each declares
+ * the iteration of the push that it sends again, and the last one of whose sum it has something:
+ *
+ *  (5) Up to the latest of these no iteration is summed again: pushes that count in one of them
+ *      fail (LOST). So does who wants the value before the next sum.
+ *  (6) No iteration begins before all pushes that are sent again have arrived. Those that count in
+ *      iterations that have begun here are added then, in the order of iterations, before anything
+ *      else; meanwhile no pull is answered.
+ *  (7) What (5) and (6) need to know, all owners do: if anyone has a sum of an iteration, or it has
+ *      begun somewhere, its decision is known here (store_quorum.c).
  */
 #include <string.h>
 
@@ -103,7 +116,142 @@ static tt_owner_part *make(tt_sync *sync, tt_owner_key *key, uint32_t number)
     key->adopted[at] = part;
     key->adopted_count++;
     part->is_adopting = true;
+    key->store->quorum.adopting += key->store->policy.quorum > 0 ? 1 : 0;
     return part;
+}
+
+/* ---- pushes that are sent again, of a quorum ---- */
+
+bool tt_owner_is_behind(const tt_owner_part *part)
+{
+    return part->is_adopting || part->repeats > 0 || part->is_late;
+}
+
+/* Of pushes that count in iterations that have begun, choose those of the first one. */
+static bool choose_late(tt_sync *sync, tt_owner_part *part)
+{
+    const tt_owner_store *store = part->key->store;
+    uint64_t first = store->quorum.begun;
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        const tt_slot *slot = &part->slots[i];
+        first = slot->phase == TT_SLOT_FULL ? tt_min_u64(first, slot->clock) : first;
+    }
+    for (uint32_t i = 0; i < sync->roles.workers && first < store->quorum.begun; i++) {
+        const tt_slot *slot = &part->slots[i];
+        if (slot->phase == TT_SLOT_FULL && slot->clock == first) {
+            tt_owner_choose(sync, part, i, true);
+        }
+    }
+    return first < store->quorum.begun;
+}
+
+bool tt_owner_add_late(tt_sync *sync, tt_owner_part *part)
+{
+    if (part->is_late) {
+        part->is_late = choose_late(sync, part);
+        tt_owner_due(sync, part); /* pulls, at the end */
+    }
+    return part->is_late;
+}
+
+/* All pushes that are sent again are there. */
+static void catch_up(tt_sync *sync, tt_owner_part *part)
+{
+    tt_owner_store *store = part->key->store;
+    TT_ASSERT(store->quorum.adopting > 0);
+    store->quorum.adopting--;
+    for (uint32_t i = 0; i < sync->roles.workers; i++) {
+        const tt_slot *slot = &part->slots[i];
+        if (slot->phase == TT_SLOT_FULL && slot->clock < store->quorum.begun &&
+            tt_quorum_counts(store, i, slot->clock) != TT_COUNTING) {
+            tt_owner_choose(sync, part, i, false);
+        }
+    }
+    part->is_late = choose_late(sync, part);
+    store->quorum.sums_open += part->is_late ? 1 : 0;
+    tt_owner_due(sync, part);
+    tt_quorum_advance(sync, store);
+}
+
+void tt_owner_repeated(tt_sync *sync, tt_owner_part *part)
+{
+    if (part->key->store->policy.quorum == 0) {
+        return;
+    }
+    TT_ASSERT(part->repeats > 0 && !part->is_adopting);
+    part->repeats--;
+    if (part->repeats == 0) {
+        catch_up(sync, part);
+    }
+}
+
+/* ---- what workers have declared ---- */
+
+/* Has a push that would be sent again counted, in a sum that nobody may make again? Perhaps it has,
+ * if the decision is forgotten, or was made behind this owner's back (062, links that are lost). */
+static bool is_lost(const tt_owner_part *part, uint32_t worker)
+{
+    const tt_owner_store *store = part->key->store;
+    const uint64_t iteration = part->slots[worker].repeat_clock;
+    const tt_counting counting = tt_quorum_counts(store, worker, iteration);
+    if (counting == TT_COUNTING_UNKNOWN) {
+        return iteration < tt_max_u64(part->seen, store->quorum.begun);
+    }
+    return counting == TT_COUNTING && iteration < part->seen && !TT_PLANT(PUSH_SUMMED_AGAIN);
+}
+
+/* It goes on from what workers have. */
+static void begin_quorum(tt_sync *sync, tt_owner_part *part)
+{
+    const uint32_t workers = sync->roles.workers;
+    const tt_clock *clock = &part->key->store->clock;
+    for (uint32_t i = 0; i < workers; i++) {
+        tt_slot *slot = &part->slots[i];
+        slot->is_repeat_lost = slot->is_repeat && is_lost(part, i);
+        slot->pushes += slot->is_repeat_lost ? 1 : 0;
+        slot->consumed = slot->pushes;
+        slot->is_repeat = slot->is_repeat && !slot->is_repeat_lost && !clock->is_out[i];
+        part->repeats += slot->is_repeat ? 1 : 0;
+    }
+    part->is_lost = part->seen > 0;
+    part->step = part->seen; /* draws of its codec are new ones */
+    const bool has_all = part->repeats == 0;
+    for (uint32_t i = 0; i < workers; i++) {
+        const tt_head head = {.kind = TT_SYNC_ADOPTED,
+                              .flags = part->slots[i].is_repeat_lost ? TT_SYNC_FLAG_LOST : 0,
+                              .set = part->key->store->id,
+                              .op = part->key->id,
+                              .lane = part->number,
+                              .argument = part->slots[i].pushes};
+        tt_sync_signal(sync, i, head); /* this rank pushes at once */
+    }
+    if (has_all) {
+        catch_up(sync, part);
+    }
+}
+
+static void begin_bulk(tt_sync *sync, tt_owner_part *part)
+{
+    const tt_owner_store *store = part->key->store;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        most = tt_max_u64(most, part->slots[i].pushes);
+    }
+    part->step = most;
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        tt_slot *slot = &part->slots[i];
+        slot->is_repeat = slot->is_repeat && slot->pushes == most;
+        slot->pushes = TT_PLANT(PUSH_SUMMED_AGAIN) ? slot->pushes : most;
+        slot->consumed = slot->pushes;
+    }
+    for (uint32_t i = 0; i < store->clock.size; i++) {
+        const tt_head head = {.kind = TT_SYNC_ADOPTED,
+                              .set = store->id,
+                              .op = part->key->id,
+                              .lane = part->number,
+                              .argument = part->slots[i].pushes};
+        tt_sync_signal(sync, i, head);
+    }
 }
 
 /* Have all workers declared what they have? Then it goes on from there. */
@@ -111,29 +259,18 @@ static void settle(tt_sync *sync, tt_owner_part *part)
 {
     const tt_owner_store *store = part->key->store;
     const tt_clock *clock = &store->clock;
-    uint64_t most = 0;
     bool is_complete = part->is_adopting;
     for (uint32_t i = 0; i < clock->size; i++) {
         is_complete = is_complete && (clock->is_out[i] || part->slots[i].is_declared);
-        most = tt_max_u64(most, part->slots[i].pushes);
     }
     if (!is_complete) {
         return;
     }
     part->is_adopting = false;
-    part->step = most;
-    for (uint32_t i = 0; i < clock->size; i++) {
-        tt_slot *slot = &part->slots[i];
-        slot->pushes = TT_PLANT(PUSH_SUMMED_AGAIN) ? slot->pushes : most;
-        slot->consumed = slot->pushes;
-    }
-    for (uint32_t i = 0; i < clock->size; i++) {
-        const tt_head head = {.kind = TT_SYNC_ADOPTED,
-                              .set = store->id,
-                              .op = part->key->id,
-                              .lane = part->number,
-                              .argument = part->slots[i].pushes};
-        tt_sync_signal(sync, i, head);
+    if (store->policy.quorum > 0) {
+        begin_quorum(sync, part);
+    } else {
+        begin_bulk(sync, part);
     }
 }
 
@@ -149,15 +286,34 @@ void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_
     if (part == NULL || !part->is_adopting || part->slots[worker].is_declared) {
         return; /* a second copy, or nonsense */
     }
-    part->slots[worker].is_declared = true;
-    part->slots[worker].pushes = head->argument;
+    tt_slot *slot = &part->slots[worker];
+    slot->is_declared = true;
+    slot->pushes = head->argument;
+    slot->is_repeat = (head->flags & TT_SYNC_FLAG_REPEAT) != 0;
+    slot->repeat_clock = head->round;
+    part->seen = tt_max_u64(part->seen, head->descriptor);
     settle(sync, part);
+}
+
+/* What it would have sent again will not come. */
+static void forget_repeat(tt_sync *sync, tt_owner_part *part, uint32_t worker)
+{
+    tt_slot *slot = &part->slots[worker];
+    const bool is_awaited = slot->is_repeat && slot->phase == TT_SLOT_EMPTY && part->repeats > 0;
+    slot->is_repeat = slot->is_repeat && slot->phase != TT_SLOT_EMPTY;
+    if (is_awaited && !part->is_adopting) {
+        part->repeats--;
+        if (part->repeats == 0) {
+            catch_up(sync, part);
+        }
+    }
 }
 
 void tt_owner_adopted_worker_out(tt_sync *sync, tt_owner_key *key, uint32_t worker)
 {
     for (uint32_t i = 0; i < key->adopted_count; i++) {
         tt_owner_part_worker_out(sync, key->adopted[i], worker);
+        forget_repeat(sync, key->adopted[i], worker);
         settle(sync, key->adopted[i]);
     }
 }

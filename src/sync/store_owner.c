@@ -166,7 +166,10 @@ static tt_owner_store *store_make(tt_sync *sync, uint32_t id)
     store->relays = tt_owner_is_sums(store) ? sync->relays : NULL;
     tt_list_init(&store->pulls);
     sync->owned[id] = store;
-    const tt_status status = tt_clock_make(&store->clock, platform, workers);
+    tt_status status = tt_clock_make(&store->clock, platform, workers);
+    if (status == TT_OK) {
+        status = tt_quorum_make(sync, store);
+    }
     store->workers = tt_platform_allocate(platform, workers * sizeof(*store->workers));
     store->buckets = tt_platform_allocate(platform, OWNER_BUCKETS * sizeof(*store->buckets));
     if (status != TT_OK || store->workers == NULL || store->buckets == NULL) {
@@ -216,7 +219,7 @@ static void start_clocks(tt_owner_store *store, uint64_t clock)
     for (uint32_t i = 0; i < store->clock.size; i++) {
         store->workers[i].declared = clock;
     }
-    store->quorum.decided = store->quorum.begun = store->quorum.closed = clock;
+    tt_quorum_start(store, clock);
     store->set.applied = clock;
 }
 
@@ -550,7 +553,7 @@ static void release_pulls(tt_sync *sync, tt_owner_store *store)
 /* The keeper: send MIN to the workers that may start their next iteration. */
 static void answer_clocks(tt_sync *sync, tt_owner_store *store)
 {
-    const uint64_t least = store->policy.quorum > 0 ? store->quorum.decided : store->clock.least;
+    const uint64_t least = store->policy.quorum > 0 ? store->quorum.sure : store->clock.least;
     for (uint32_t i = 0; i < store->clock.size; i++) {
         tt_owner_worker *one = &store->workers[i];
         if (one->asks && least >= tt_policy_needs(&store->policy, one->asks_clock)) {
@@ -687,8 +690,8 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
     const bool is_relayed = head->kind == TT_SYNC_PUSH && store->relays != NULL;
     tt_owner_part *part =
         is_relayed ? tt_relay_find(key, worker, head) : tt_owner_find_part(key, head->lane);
-    if (part == NULL) {
-        return NULL;
+    if (part == NULL || part->is_adopting) {
+        return NULL; /* store_adopt.c (2) */
     }
     if (head->kind == TT_SYNC_PUSH) {
         return tt_owner_take_push(sync, worker, head, part, payload);
@@ -713,11 +716,9 @@ static void *part_frame(tt_sync *sync, tt_owner_store *store, uint32_t worker, c
 void tt_owner_owner_frame(tt_sync *sync, uint32_t peer, const tt_head *head, const void *payload)
 {
     tt_owner_store *store = head->set < TT_STORES_MAX ? sync->owned[head->set] : NULL;
-    if (store != NULL && tt_split_number(&store->split, peer) >= store->split.owners) {
-        return;
-    }
-    if (head->kind == TT_SYNC_QUORUM && store != NULL && payload != NULL && !is_failed(store)) {
-        tt_quorum_frame(sync, store, head, payload);
+    const uint32_t owner = store != NULL ? tt_split_number(&store->split, peer) : UINT32_MAX;
+    if (store != NULL && owner < store->split.owners && payload != NULL && !is_failed(store)) {
+        tt_quorum_frame(sync, store, owner, head, payload);
     }
 }
 

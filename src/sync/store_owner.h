@@ -64,6 +64,12 @@ void tt_owner_sum_done(tt_sync *sync, tt_owner_part *part);
 void tt_owner_adopt(tt_sync *sync, tt_owner_key *key, uint32_t worker, const tt_head *head);
 tt_owner_part *tt_owner_find_adopted(const tt_owner_key *key, uint32_t number);
 void tt_owner_adopted_worker_out(tt_sync *sync, tt_owner_key *key, uint32_t worker);
+/* A push is in its slot that had been sent to the owner before. */
+void tt_owner_repeated(tt_sync *sync, tt_owner_part *part);
+/* Of a quorum: pushes that are sent again have not all arrived, or been added. */
+bool tt_owner_is_behind(const tt_owner_part *part);
+/* A sum is complete. True: more pushes that were sent again are to be added before others. */
+bool tt_owner_add_late(tt_sync *sync, tt_owner_part *part);
 void tt_owner_release_adopted(tt_sync *sync, tt_owner_key *key);
 
 /* Send a version of a part that no send to this worker has. The worker may be this rank itself, and
@@ -118,13 +124,20 @@ void tt_count_applied(tt_owner_part *part, const tt_slot *slot);
 uint64_t tt_owner_progress(const tt_owner_store *store);
 /* The keeper: if a quorum has completed the next iteration, send QUORUM to all owners. */
 void tt_quorum_decide(tt_sync *sync, tt_owner_store *store);
-/* A decision of the keeper. */
-void tt_quorum_frame(tt_sync *sync, tt_owner_store *store, const tt_head *head,
+/* A decision of the keeper, and what owners tell each other about it; `owner` is the sender. */
+void tt_quorum_frame(tt_sync *sync, tt_owner_store *store, uint32_t owner, const tt_head *head,
                      const void *payload);
+/* An owner of some stores is gone. */
+void tt_quorum_owner_out(tt_sync *sync);
+/* Does what the worker pushed in this iteration count? */
+tt_counting tt_quorum_counts(const tt_owner_store *store, uint32_t worker, uint64_t iteration);
 /* Something has arrived, or a worker is gone: begin the next iteration that can be closed. */
 void tt_quorum_advance(tt_sync *sync, tt_owner_store *store);
 /* A part has added what was chosen. */
-void tt_quorum_summed(tt_sync *sync, tt_owner_store *store);
+void tt_quorum_summed(tt_sync *sync, tt_owner_part *part);
+/* Iterations before `clock` count as closed. */
+void tt_quorum_start(tt_owner_store *store, uint64_t clock);
+tt_status tt_quorum_make(tt_sync *sync, tt_owner_store *store);
 void tt_quorum_release(tt_sync *sync, tt_owner_store *store);
 /* The store has failed for good: send FAILED to all workers. */
 void tt_owner_fail(tt_sync *sync, tt_owner_store *store, tt_status status, const tt_text *text);

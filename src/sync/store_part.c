@@ -20,7 +20,6 @@
 #include "sync/sync_internal.h"
 
 enum { STEP_BYTES = 256 * 1024, GRAIN = 64 }; /* of a sum in one step: about 50 us */
-
 _Static_assert(sizeof(((tt_slot *)0)->is_lent) == TT_VERSION_COUNT * sizeof(bool), "one each");
 
 /* ---- memory ---- */
@@ -243,10 +242,14 @@ static void set_urgency(tt_sync *sync, tt_owner_part *part, const tt_head *head)
 static void consume(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];
+    const bool is_repeat = slot->is_repeat;
     slot->consumed = slot->pushes;
     slot->owes = !sync->is_gone[worker];
     slot->owes_value = slot->is_answered;
-    tt_owner_consumed(sync, part->key->store, worker);
+    slot->is_repeat = false;
+    if (!is_repeat) {
+        tt_owner_consumed(sync, part->key->store, worker);
+    }
 }
 
 void tt_owner_note_push(tt_sync *sync, tt_owner_part *part, uint32_t worker, const tt_head *head)
@@ -269,6 +272,11 @@ void tt_owner_push_arrived(tt_sync *sync, tt_owner_part *part, uint32_t worker, 
     slot->pushes = number;
     part->full++;
     tt_owner_due(sync, part);
+    if (slot->is_repeat) {
+        part->key->store->workers[worker].arrived += TT_PLANT(ADOPTED_PUSH_COUNTED) ? 1 : 0;
+        tt_owner_repeated(sync, part);
+        return;
+    }
     tt_owner_arrived(sync, part->key->store, worker);
     if (slot->phase == TT_SLOT_FULL && slot->clock < part->key->store->quorum.begun) {
         tt_owner_choose(sync, part, worker, false);
@@ -582,6 +590,8 @@ void tt_owner_sum_done(tt_sync *sync, tt_owner_part *part)
 {
     part->current = 1 - part->current;
     part->step++;
+    part->value_end = part->sum_clock + 1;
+    part->is_lost = false;
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
         tt_slot *slot = &part->slots[i];
         if (slot->phase == TT_SLOT_SUMMED) {
@@ -589,7 +599,7 @@ void tt_owner_sum_done(tt_sync *sync, tt_owner_part *part)
             consume(sync, part, i);
         }
     }
-    tt_quorum_summed(sync, part->key->store);
+    tt_quorum_summed(sync, part);
 }
 
 static void end_sum(tt_sync *sync, tt_owner_part *part)
@@ -645,6 +655,15 @@ static void send_value(tt_sync *sync, tt_owner_part *part, uint32_t worker, tt_h
                        bool is_rows)
 {
     tt_slot *slot = &part->slots[worker];
+    const tt_owner_store *store = part->key->store;
+    if (part->is_lost) {
+        head.kind = TT_SYNC_TAKEN;
+        head.flags |= TT_SYNC_FLAG_LOST;
+        tt_sync_signal(sync, worker, head);
+        return;
+    }
+    const bool is_quorum_sum = store->policy.quorum > 0 && store->update.update->is_sum;
+    head.argument = is_quorum_sum ? part->value_end : head.argument;
     slot->read_step = part->step;
     slot->has_read = true;
     if (part->reads != NULL && part->bytes > 0) {
@@ -661,7 +680,8 @@ static void answer_push(tt_sync *sync, tt_owner_part *part, uint32_t worker)
 {
     tt_slot *slot = &part->slots[worker];
     const bool has_value = slot->owes_value;
-    if (has_value && !slot->is_rows && is_lent(part, worker)) {
+    const bool is_behind = slot->is_uncounted && tt_owner_is_behind(part);
+    if (has_value && (is_behind || (!slot->is_rows && is_lent(part, worker)))) {
         return;
     }
     tt_head head =
@@ -680,7 +700,8 @@ static bool can_answer_pull(const tt_owner_part *part, const tt_slot *slot)
 {
     const bool is_late = tt_owner_progress(part->key->store) >= slot->pull_clock ||
                          TT_PLANT(PULL_ANSWERED_TOO_EARLY);
-    return slot->is_pulled && part->is_valid && is_late && slot->consumed >= slot->pull_pushes;
+    return slot->is_pulled && part->is_valid && is_late && slot->consumed >= slot->pull_pushes &&
+           !tt_owner_is_behind(part);
 }
 
 static void answer_all(tt_sync *sync, tt_owner_part *part)

@@ -89,9 +89,7 @@ void tt_worker_transmit(tt_sync *sync, tt_worker_key *key, uint32_t number)
     const bool has_payload =
         tt_worker_is_push(request) || request->is_first || request->verb == TT_STORE_FILL;
     head.descriptor = part->asked;
-    if (tt_worker_is_push(request)) {
-        key->store->pushes[part->place.owner]++;
-    }
+    head.round = (uint32_t)part->clock;
     head.argument = part->pushes;
     if (tt_keep_is_about(request)) {
         tt_keep_head(request, &head);
@@ -129,7 +127,11 @@ static void send_part(tt_sync *sync, tt_worker_key *key, uint32_t number)
     part->is_awaited = true;
     key->awaited++;
     part->asked++;
-    part->pushes += tt_worker_is_push(key->queue.first) ? 1 : 0;
+    part->clock = key->store->clock;
+    if (tt_worker_is_push(key->queue.first)) {
+        part->pushes++;
+        key->store->pushes[part->place.owner]++; /* once: store_adopt.c (4) */
+    }
     if (!tt_worker_is_held(sync, key, number)) {
         tt_worker_transmit(sync, key, number);
     }
@@ -430,6 +432,8 @@ void tt_worker_part_done(tt_sync *sync, tt_worker_key *key, uint32_t number)
 /* An answer with a value is there. */
 static void value_arrived(tt_sync *sync, tt_worker_key *key, uint32_t number)
 {
+    tt_worker_part *part = &key->parts[number];
+    part->seen = tt_max_u64(part->seen, part->arriving);
     if (!tt_coded_has_answers(key) || tt_coded_decode(sync, key, number) == TT_OK) {
         tt_worker_hand_out(sync, key); /* of a pull: while this part keeps the request open */
         if (key->status >= 0) {
@@ -459,6 +463,7 @@ static void *value_frame(tt_sync *sync, tt_worker_key *key, const tt_head *head,
         return NULL;
     }
     request->step = tt_max_u64(request->step, head->argument);
+    part->arriving = key->store->policy.quorum > 0 ? head->argument : 0;
     uint8_t *room = is_coded    ? part->answer
                     : bytes > 0 ? (uint8_t *)request->output + span.first
                                 : NULL;
@@ -501,6 +506,14 @@ static void *part_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, co
     key->queue.first->has_waited |= (head->flags & TT_SYNC_FLAG_WAITED) != 0;
     part->is_uncounted = (head->flags & TT_SYNC_FLAG_UNCOUNTED) != 0;
     key->queue.first->is_uncounted |= part->is_uncounted;
+    if (head->kind == TT_SYNC_TAKEN && tt_worker_is_push(request) && !part->is_uncounted) {
+        part->seen = tt_max_u64(part->seen, part->clock + 1); /* it has counted in that sum */
+    }
+    if (head->kind == TT_SYNC_TAKEN && (head->flags & TT_SYNC_FLAG_LOST) != 0 &&
+        part->place.owner != part->home) {
+        tt_worker_lose(sync, key, head->lane);
+        return NULL;
+    }
     if (head->kind == TT_SYNC_VALUE) {
         return value_frame(sync, key, head, payload);
     }

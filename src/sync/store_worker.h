@@ -36,7 +36,8 @@ typedef struct tt_sync_queue {
 typedef struct tt_worker_part {
     tt_split_part place;
     uint64_t pushes;     /* sent */
-    uint64_t asked;      /* requests sent */
+    uint64_t asked;      /* requests sent, */
+    uint64_t clock;      /* the last one at this clock */
     bool is_awaited;     /* by the request at the front of the queue */
     bool is_lent;        /* a send has the request's input, */
     bool is_rows_lent;   /* and another one its row numbers */
@@ -47,6 +48,8 @@ typedef struct tt_worker_part {
     uint32_t home;       /* its first owner */
     uint32_t dead;       /* the rank that owned it last */
     uint64_t lost;       /* sums up to this one are lost with that rank; 0: none */
+    uint64_t seen;       /* of a quorum: iterations up to the last one whose sum is known here */
+    uint64_t arriving;   /* likewise, of the value that is arriving */
     bool is_uncounted;   /* its push was, as the answer says */
     uint64_t wire_bytes; /* of coded frames */
     uint8_t *wire;       /* the coded push */
@@ -207,6 +210,8 @@ void tt_worker_move(tt_sync *sync, tt_worker_store *store, uint32_t peer);
 void tt_worker_move_new(tt_sync *sync, tt_worker_key *key);
 /* The tensor was added at all owners: send ADOPT for its parts that move. */
 void tt_worker_offer(tt_sync *sync, tt_worker_key *key);
+/* What the front request wants of a part is lost with its last owner. */
+void tt_worker_lose(tt_sync *sync, tt_worker_key *key, uint32_t number);
 /* The front request wants a part that moves, or a sum of it that is lost; then it is not sent. */
 bool tt_worker_is_held(tt_sync *sync, tt_worker_key *key, uint32_t number);
 void tt_worker_adopted(tt_sync *sync, tt_worker_store *store, uint32_t peer, const tt_head *head);

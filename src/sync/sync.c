@@ -373,6 +373,7 @@ static void take_out(tt_sync *sync, uint32_t peer, const char *why)
         tell_gone(sync, peer);
     }
     tt_stall_peer_out(sync, peer);
+    tt_quorum_owner_out(sync);
     tt_relay_peer_out(sync, peer);
     tt_worker_peer_out(sync, peer, why);
     sync->arriving[peer] = (tt_arriving){.part = NULL};

@@ -23,10 +23,10 @@
  *  (7) Every request ends exactly once; after that nobody touches its buffers.
  *  (8) A worker that has left or died counts no more, except under bulk: there a death fails the
  *      store, and everyone's calls name the dead rank. A worker that is silent is waited for.
- *  (9) A server that dies with a store of policy bulk and update sum loses nothing that workers
- *      cannot send again: its parts go to the owners left. An iteration that some worker has of it
- *      fails on the workers that lack it, and is never summed twice. What the server kept of coded
- *      sums is lost. Other stores fail. Named sums are the workers' from then on.
+ *  (9) A server that dies with a store of update sum, under bulk or a quorum, loses nothing that
+ *      workers cannot send again: its parts go to the owners left. An iteration that some worker
+ *      has of it fails on the workers that lack it, and is never summed twice. What the server kept
+ *      of coded sums is lost. Other stores fail. Named sums are the workers' from then on.
  * (10) What READ finds of a store at rest, and OPTIONS, makes an equal one by FILL (keep.h).
  *
  * Layer:   sync; may include control/, aggregate/, codec/, platform/ and base/.

@@ -32,7 +32,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_SET,
     TT_SYNC_COUNT, /* replied to by COUNTED */
     TT_SYNC_ADOPT, /* to the new owner of a part; argument: how many pushes of it this worker has
-                      had answered */
+                      had answered. Of a quorum, round: iteration of the push to be sent again, with
+                      FLAG_REPEAT; descriptor: iterations up to the last one whose sum it has */
     TT_SYNC_READ,  /* round: a plane of a part (keep/keep.h), replied to by VALUE; argument of that:
                       sums made of the part */
     TT_SYNC_FILL,  /* round: likewise; payload: its values; argument: sums made so far */
@@ -58,7 +59,8 @@ typedef enum tt_sync_kind {
     TT_SYNC_CLOSED,
     TT_SYNC_ADDED,  /* likewise */
     TT_SYNC_TAKEN,  /* FIRST, or PUSH without an answer, has been consumed */
-    TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part, or the code of a sum */
+    TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part, or the code of a sum.
+                       Argument, of sums of a quorum: iterations up to the one it is the sum of */
     TT_SYNC_MIN,    /* argument: iterations that all workers have completed, or closed ones */
     TT_SYNC_FAILED, /* op: a key, or 0: the store. argument: status; payload: text. Of a named sum:
                        descriptor: sums before it, which are good; round: generation of the next */
@@ -74,6 +76,13 @@ typedef enum tt_sync_kind {
 
     /* between owners */
     TT_SYNC_QUORUM = TT_SYNC_KIND_FIRST + 48, /* round: iteration; payload: a byte per worker */
+    /* likewise, of update sum: store_quorum.c (3) */
+    TT_SYNC_HAVE,  /* reply to QUORUM; round: iteration */
+    TT_SYNC_SURE,  /* round: iterations whose QUORUM all owners have */
+    TT_SYNC_ASK,   /* of a new keeper; round: iterations of which it knows the decision */
+    TT_SYNC_KNOWN, /* reply to ASK, one for each decision from there on, and the last one at least.
+                      round: iterations up to it; argument: all that are known; payload: as of
+                      QUORUM, or none if there is none */
 
     /* between workers, after the death of a server. op: a name of sums (tt_sum_base), or 0;
      * argument: how many of its calls have ended on the sender; descriptor: how many names it sends
@@ -91,10 +100,13 @@ enum {
                               answer to that */
     TT_SYNC_FLAG_ROWS = 8, /* of PUSH: payload: values of the rows that ROWS numbers; none: there is
                               no ROWS */
-    TT_SYNC_FLAG_PULL = 16,            /* of ROWS: they are wanted, replied to by VALUE */
-    TT_SYNC_FLAG_NOW = 64,             /* of SET: the first clock of which nothing was applied */
-    TT_SYNC_FLAG_WAITED = 128,         /* of VALUE: the pull was held back at the owner */
-    TT_STORES_MAX = 1024,              /* of a job; numbers are not used again */
+    TT_SYNC_FLAG_PULL = 16,    /* of ROWS: they are wanted, replied to by VALUE */
+    TT_SYNC_FLAG_REPEAT = 32,  /* of ADOPT: one more push was not answered, and is sent again */
+    TT_SYNC_FLAG_LOST = 32,    /* of ADOPTED: that push has counted, and its sum is lost here. Of
+                                  TAKEN: so is the value that is wanted */
+    TT_SYNC_FLAG_NOW = 64,     /* of SET: the first clock of which nothing was applied */
+    TT_SYNC_FLAG_WAITED = 128, /* of VALUE: the pull was held back at the owner */
+    TT_STORES_MAX = 1024,      /* of a job; numbers are not used again */
     TT_STORE_SUMS = TT_STORES_MAX - 1, /* that of named sums; it has no other number */
     TT_SYNC_TEXT_BYTES = 512,          /* of payloads that are texts, at most */
     TT_SYNC_SHAPE_BYTES = 32,

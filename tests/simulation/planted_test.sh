@@ -20,6 +20,10 @@ search() {
         program=$stores
         set -- "$1" "--seeds 4000"
         ;;
+    DECISION_* | KEEPER_* | ADOPTED_*) # sums of quorums whose servers die
+        program="$TEST_BIN/tutti-worlds_store-planted"
+        set -- "$1" "--first 20000000 --seeds 2000"
+        ;;
     BUSY_RANK_* | CHANGED_CLAIM_* | RELAY_* | HANDOVER_*) # named sums by servers
         program=$stores
         set -- "$1" "--sums --seeds 600"

@@ -183,6 +183,53 @@ static void test_frames_of_a_quorum(void **state)
     small_destroy(world);
 }
 
+/* The same with update sum: all owners must know a decision. Rank 2, the keeper, dies with pushes;
+ * workers are owners, too. */
+static void test_frames_of_a_keeper_that_dies(void **state)
+{
+    (void)state;
+    const float pushed = 1.0f;
+    int ends = 0;
+    tt_sync_request pushes[2 * WORKERS];
+    small_world *world = small_create(WORKERS, 1);
+    begin_story();
+    call(world, (tt_sync_request){.verb = TT_STORE_OPEN, .policy = "quorum:2", .update = "sum"});
+    call(world,
+         (tt_sync_request){
+             .verb = TT_STORE_ADD, .name = small_name(world, 0), .dtype = TT_F32, .count = 1});
+    memset(story, 0, sizeof(story));
+    for (uint32_t i = 0; i < 2 * WORKERS; i++) {
+        pushes[i] = (tt_sync_request){.verb = TT_STORE_PUSH,
+                                      .name = small_name(world, 0),
+                                      .input = &pushed,
+                                      .owner = &ends,
+                                      .finished = finished};
+    }
+    tt_sync_submit(world->machines[0]->sync, &pushes[0]);
+    tt_sync_submit(world->machines[1]->sync, &pushes[1]);
+    call(world, (tt_sync_request){.verb = TT_STORE_CLOCK});
+    tt_sync_submit(world->machines[0]->sync, &pushes[2]);
+    tt_sync_submit(world->machines[1]->sync, &pushes[3]);
+    small_kill(world->machines[2]);
+    small_tell_gone(world->machines[0], 2);
+    small_tell_gone(world->machines[1], 2);
+    call(world, (tt_sync_request){.verb = TT_STORE_CLOCK});
+    assert_int_equal(ends, 2 * WORKERS);
+    expect("0>2 44 0 8e8f9598 f29a530d 0 0 1 0 4 7 1 0 | 3f800000\n"
+           "0>2 146 0 0 0 0 1 0 0 0 7 1 0\n"
+           "2>0 70 0 0 0 0 0 0 0 2 7 0 0 | 101\n"
+           "0>2 71 0 0 0 0 0 0 0 0 7 0 0\n"
+           "2>0 72 0 0 0 0 1 0 0 0 7 0 0\n"
+           "2>0 65 0 0 0 0 0 0 0 0 7 1 0\n"
+           "2>0 63 0 8e8f9598 f29a530d 0 1 1 0 0 7 0 0\n"
+           "0>1 7c 0 0 0 0 0 0 0 0 7 2 0\n"
+           "0>1 73 0 0 0 0 1 0 0 0 7 0 0\n"
+           "1>0 2049 0 8e8f9598 f29a530d 0 1 1 0 0 7 1 0\n"
+           "1>0 74 0 0 0 0 1 0 0 2 7 1 0 | 101\n"
+           "0>1 69 0 8e8f9598 f29a530d 0 0 0 0 0 7 1 0\n");
+    small_destroy(world);
+}
+
 /* Rank 3 owns the part, and dies. */
 static void test_frames_of_a_part_that_moves(void **state)
 {
@@ -545,6 +592,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_of_a_stale_store),
         cmocka_unit_test(test_frames_of_a_quorum),
+        cmocka_unit_test(test_frames_of_a_keeper_that_dies),
         cmocka_unit_test(test_frames_of_a_part_that_moves),
         cmocka_unit_test(test_frames_of_a_table),
         cmocka_unit_test(test_a_failure_as_bytes),

@@ -56,7 +56,8 @@ static choice choice_of(const scene *drawn, rows_call call)
     if (drawn->row_elements[call.tensor] == 0) {
         return CHOICE_WHOLE;
     }
-    return (choice)(mixed % (drawn->is_uniform ? CHOICE_ALL + 1 : CHOICE_COUNT));
+    const bool is_all = drawn->is_uniform || drawn->has_members;
+    return (choice)(mixed % (is_all ? CHOICE_ALL + 1 : CHOICE_COUNT));
 }
 
 static uint64_t row_count(const scene *drawn, uint32_t tensor)

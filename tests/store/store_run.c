@@ -37,6 +37,7 @@ typedef struct tensor_state {
     uint64_t *rows;
     uint64_t submitted;                  /* pushes */
     uint64_t uncounted;                  /* of them */
+    uint32_t call;                       /* iteration of the last call */
     uint32_t wanted;                     /* by the last call: the sum of this iteration */
     bool is_lost;                        /* the last call on it has failed */
     bool has_failed[ITERATIONS_MAX + 1]; /* iterations */
@@ -71,6 +72,7 @@ struct play {
     tt_split split;
     oracle *known;
     losses *losses;
+    members *members;
     worker workers[PROCESSES_MAX]; /* servers have nothing but `sync` */
     damage done;
     tt_random random;
@@ -183,6 +185,14 @@ static void judge_read(worker *own, uint32_t tensor)
     tensor_state *state = &own->tensors[tensor];
     const uint64_t bytes = drawn->counts[tensor] * tt_dtype_bytes(drawn->dtype);
     all->result.reads++;
+    if (drawn->has_members) {
+        const members_call call = {own->rank, tensor, state->call};
+        const char *why = members_read(all->members, call, &state->request);
+        if (why != NULL) {
+            blame(all, "%s", why);
+        }
+        return;
+    }
     if (!drawn->has_counters && !drawn->is_uniform) {
         const uint32_t version = own->iteration + (drawn->habit == HABIT_PUSH_PULL ? 1 : 0);
         if (drawn->can_lose && coded_applies(drawn, tensor)
@@ -224,7 +234,7 @@ static void judge_clock(worker *own)
                   own->rank, own->iteration, rank, completed);
         }
     }
-    if (all->done.killed == 0 && ready < quorum) {
+    if (all->done.killed == 0 && all->done.severed == 0 && ready < quorum) {
         blame(all, "rank %u started iteration %u when %u workers of a quorum of %u were there",
               own->rank, own->iteration, ready, quorum);
     }
@@ -319,7 +329,7 @@ static void release(worker *own)
 /* A call on a bulk sum failed with a server. If that was an iteration, the next one works. */
 static bool can_go_on(worker *own, tt_sync_request *request)
 {
-    const play *all = own->all;
+    play *all = own->all;
     const scene *drawn = all->drawn;
     bool has_owner = false;
     for (uint32_t i = 0; i < all->split.owners; i++) {
@@ -327,9 +337,15 @@ static bool can_go_on(worker *own, tt_sync_request *request)
         has_owner = has_owner || (!all->done.is_killed[rank] &&
                                   (rank < drawn->workers || !all->done.is_severed[rank]));
     }
+    if (drawn->has_members && strstr(request->error, "and with it") != NULL) {
+        tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
+        state->is_lost = true;
+        all->result.lost++;
+        return true;
+    }
     /* A server that has lost a worker may be the first to say so. */
-    if (!drawn->can_lose || !has_owner || strncmp(request->error, "worker", 6) == 0 ||
-        all->done.killed > all->done.killed_servers ||
+    if (drawn->has_members || !drawn->can_lose || !has_owner ||
+        strncmp(request->error, "worker", 6) == 0 || all->done.killed > all->done.killed_servers ||
         (request->verb != TT_STORE_PUSH && request->verb != TT_STORE_PULL &&
          request->verb != TT_STORE_PUSH_PULL)) {
         return false;
@@ -350,6 +366,11 @@ static void take_end(tt_sync_request *request)
         own->pushes += request->verb == TT_STORE_PUSH || is_both ? 1 : 0;
         own->pulls += request->verb == TT_STORE_PULL || is_both ? 1 : 0;
         own->late += request->is_uncounted ? 1 : 0;
+    }
+    if (all->drawn->has_members && request != &own->clock && request->verb != TT_STORE_ADD) {
+        const tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
+        const uint32_t tensor = (uint32_t)(state - own->tensors);
+        members_ended(all->members, (members_call){own->rank, tensor, state->call}, request);
     }
     if (request->status == TT_OK && request->verb == TT_STORE_PUSH) {
         tensor_state *state = TT_CONTAINER_OF(request, tensor_state, request);
@@ -384,7 +405,8 @@ static void submit(worker *own, tt_sync_request *request, tt_sync_verb verb)
 static void submit_tensors(worker *own, tt_sync_verb verb)
 {
     static const char *const names[TENSORS_MAX] = {"t0", "t1", "t2"};
-    const scene *drawn = own->all->drawn;
+    play *all = own->all;
+    const scene *drawn = all->drawn;
     own->open++; /* until all are submitted */
     for (uint32_t i = 0; i < drawn->tensors; i++) {
         tensor_state *state = &own->tensors[i];
@@ -396,14 +418,19 @@ static void submit_tensors(worker *own, tt_sync_verb verb)
             state->submitted++;
         }
         state->is_lost = false;
+        state->call = own->iteration;
+        if (drawn->has_members && pushes) {
+            members_pushed(all->members, (members_call){own->rank, i, own->iteration});
+        }
         state->wanted = own->iteration - (verb == TT_STORE_PULL && own->iteration > 0 ? 1 : 0);
-        state->request = (tt_sync_request){.name = names[i],
-                                           .dtype = drawn->dtype,
-                                           .count = drawn->counts[i],
-                                           .row_elements = drawn->row_elements[i],
-                                           .input = state->pushed,
-                                           .output = state->read,
-                                           .urgency = (int32_t)i};
+        state->request =
+            (tt_sync_request){.name = names[i],
+                              .dtype = drawn->dtype,
+                              .count = drawn->counts[i],
+                              .row_elements = drawn->row_elements[i],
+                              .input = state->pushed,
+                              .output = pushes && drawn->is_in_place ? state->pushed : state->read,
+                              .urgency = (int32_t)i};
         if (verb != TT_STORE_ADD) {
             const rows_call call = {own->rank, i, own->iteration, !pushes};
             rows_choose(drawn, call, &state->request, state->rows, state->pushed);
@@ -443,7 +470,8 @@ static bool submit_set(worker *own, phase next)
 /* The phase after this one. */
 static phase next_phase(const worker *own)
 {
-    static const phase first[HABIT_COUNT] = {PHASE_PULL, PHASE_PUSH_PULL, PHASE_PUSH};
+    static const phase first[HABIT_COUNT_ALL] = {PHASE_PULL, PHASE_PUSH_PULL, PHASE_PUSH,
+                                                 PHASE_PUSH_PULL};
     const scene *drawn = own->all->drawn;
     switch (own->phase) {
     case PHASE_OPEN:
@@ -457,6 +485,9 @@ static phase next_phase(const worker *own)
         return own->iteration >= drawn->iterations ? PHASE_COUNT : PHASE_PUSH;
     case PHASE_PUSH:
     case PHASE_PUSH_PULL:
+        if (drawn->habit == HABIT_TOGETHER) {
+            return own->iteration >= drawn->iterations ? PHASE_COUNT : PHASE_PUSH_PULL;
+        }
         return drawn->habit == HABIT_PUSH_CLOCK_PULL ? PHASE_PULL : PHASE_CLOCK;
     case PHASE_CLOCK:
         return own->iteration >= drawn->iterations ? PHASE_COUNT : first[drawn->habit];
@@ -554,7 +585,12 @@ static void proceed(void *argument)
         release(own);
         break;
     case PHASE_PUSH_PULL:
+        own->open++;
         submit_tensors(own, TT_STORE_PUSH_PULL);
+        if (all->drawn->habit == HABIT_TOGETHER) {
+            submit_clock(own);
+        }
+        release(own);
         break;
     case PHASE_CLOCK:
         submit_clock(own);
@@ -595,8 +631,7 @@ static void set_alarm(void *owner, uint64_t at_ns)
 {
     worker *own = owner;
     tt_platform *platform = tt_sim_platform(own->all->sim, own->rank);
-    if (own->alarms < ALARMS_MAX) {
-        own->alarms++;
+    if (own->alarms++ < ALARMS_MAX) {
         platform->ops->timer(platform, at_ns);
     }
 }
@@ -692,10 +727,16 @@ static void judge_losses(play *all)
 static void judge_end(play *all)
 {
     const scene *drawn = all->drawn;
-    bool owner_is_killed = false, worker_is_killed = false;
+    const char *why = drawn->has_members ? members_judge_end(all->members) : NULL;
+    if (why != NULL) {
+        blame(all, "%s", why);
+    }
+    bool owner_is_killed = false, worker_is_killed = false, owning_worker_is_killed = false;
     for (uint32_t rank = 0; rank < drawn->workers + drawn->servers; rank++) {
         const bool owns = tt_split_number(&all->split, rank) < all->split.owners;
         owner_is_killed = owner_is_killed || (all->done.is_killed[rank] && owns);
+        owning_worker_is_killed =
+            owning_worker_is_killed || (all->done.is_killed[rank] && owns && rank < drawn->workers);
         worker_is_killed = worker_is_killed || (all->done.is_killed[rank] && rank < drawn->workers);
     }
     bool has_owner = false;
@@ -706,7 +747,7 @@ static void judge_end(play *all)
     }
     if (drawn->can_lose && has_owner) {
         judge_losses(all);
-        owner_is_killed = false;
+        owner_is_killed = drawn->has_members && owning_worker_is_killed;
     }
     const bool may_fail = owner_is_killed || all->done.severed > 0 ||
                           all->done.is_killed[0] || /* which has the first values */
@@ -734,6 +775,7 @@ store_result store_run(const scene *drawn, bool is_verbose)
     all->split = tt_split_make(drawn->workers, drawn->servers);
     all->known = oracle_make(drawn);
     all->losses = losses_make(drawn, all->known);
+    all->members = drawn->has_members ? members_make(drawn, &all->done) : NULL;
     all->sim = tt_sim_create(&drawn->sim);
     tt_random_init(&all->random, drawn->seed, 78);
     for (uint32_t rank = 0; rank < drawn->sim.size; rank++) {
@@ -749,6 +791,7 @@ store_result store_run(const scene *drawn, bool is_verbose)
     if (!tt_sim_destroy(all->sim)) {
         blame(all, "memory is left behind");
     }
+    members_free(all->members);
     losses_free(all->losses);
     oracle_free(all->known);
     const store_result result = all->result;

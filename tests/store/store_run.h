@@ -20,6 +20,11 @@
  *                 only if others may have its sum, and at most one for each server that was killed.
  *                 What an owner kept of coded sums is lost with it, and that of no other
  *
+ *   quorum sums   a value tells whose pushes of which iteration are in it (store_members.c): a push
+ *                 is in it once, a worker's pushes of an iteration count in all parts or in none
+ *                 and as it was told, all workers read the same bits of an iteration, and none
+ *                 reads an older one than its clock promises, or than it has read
+ *
  * Layer:   tests.
  * Threads: one.
  * Memory:  malloc.
@@ -55,7 +60,9 @@ typedef enum habit {
     HABIT_PULL_PUSH,       /* pull, push, clock, one after the other */
     HABIT_PUSH_PULL,       /* push and pull in one, clock */
     HABIT_PUSH_CLOCK_PULL, /* push and clock at once, then pull */
-    HABIT_COUNT
+    HABIT_COUNT,
+    HABIT_TOGETHER = HABIT_COUNT, /* push and pull in one, and the clock, at once */
+    HABIT_COUNT_ALL
 } habit;
 
 typedef enum fault_kind {
@@ -89,6 +96,8 @@ typedef struct scene {
     tt_dtype dtype;
     bool has_counters; /* values are counters of pushes */
     bool is_uniform;   /* all elements of a value are equal: gradients under stale and quorum */
+    bool is_in_place;  /* pushes and pulls in one: the input is the output */
+    bool has_members;  /* values tell whose pushes of which iteration they are: quorum sums */
     const char *codec_text; /* NULL: none */
     tt_codec_spec codec;
     uint64_t counts[TENSORS_MAX];
@@ -96,7 +105,7 @@ typedef struct scene {
     fault fault[FAULTS_MAX];
     uint32_t sets;
     set_call set[SETS_MAX];
-    bool can_lose;  /* bulk sums: they outlive servers */
+    bool can_lose;  /* sums: they outlive servers */
     bool gives_way; /* workers make no call while one that nobody is behind waits */
     tt_sim_config sim;
 } scene;
@@ -108,6 +117,9 @@ typedef struct store_result {
     uint64_t lost;     /* calls that failed with a server, after which the store went on */
     uint32_t finished; /* workers that came to their end */
 } store_result;
+
+/* From this seed on: sums of quorums, whose servers are killed. */
+enum { MEMBERS_FIRST = 20000000 };
 
 void scene_draw(scene *drawn, uint64_t seed);
 store_result store_run(const scene *drawn, bool is_verbose);
@@ -179,6 +191,29 @@ bool coded_has_counter(const scene *drawn, const tt_split_part *part, uint32_t r
 /* A part of counters in floats, as counters of integers are; false: it is torn. */
 bool coded_counters(const scene *drawn, const tt_split_part *part, const float *values,
                     int64_t *counters_out);
+
+/* ---- sums of quorums: store_members.c ---- */
+
+typedef struct members members;
+
+typedef struct members_call {
+    uint32_t worker, tensor, iteration;
+} members_call;
+
+/* From numbers of their own. */
+void members_draw(scene *drawn);
+members *members_make(const scene *drawn, const damage *done);
+void members_free(members *all);
+/* What a worker pushes. */
+int64_t members_value(const scene *drawn, members_call call, uint64_t element);
+/* A push is submitted; a call has ended. */
+void members_pushed(members *all, members_call call);
+void members_ended(members *all, members_call call, const tt_sync_request *request);
+/* The value of a tensor was read, by a push that counted or not, or by a pull: then `iteration` is
+ * the clock. NULL, or what is wrong. */
+const char *members_read(members *all, members_call call, const tt_sync_request *request);
+/* Likewise: nothing happens any more. */
+const char *members_judge_end(members *all);
 
 /* ---- rows of tables ---- */
 

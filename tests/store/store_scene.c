@@ -202,7 +202,10 @@ void scene_draw(scene *drawn, uint64_t seed)
     coded_draw(drawn);
     draw_uniform(drawn);
     rows_draw(drawn);
-    drawn->can_lose = tt_policy_is_bulk(&drawn->policy) && drawn->update.update->is_sum;
+    if (seed >= MEMBERS_FIRST) {
+        members_draw(drawn);
+    }
+    drawn->can_lose = drawn->update.update->is_sum;
     drawn->gives_way = draw_gives_way(drawn);
 }
 
@@ -219,7 +222,15 @@ void oracle_push(const scene *drawn, uint32_t worker, uint32_t tensor, uint32_t 
                  void *values)
 {
     for (uint64_t i = 0; i < drawn->counts[tensor]; i++) {
-        if (drawn->dtype == TT_I64) {
+        if (drawn->has_members) {
+            const int64_t value =
+                members_value(drawn, (members_call){worker, tensor, iteration}, i);
+            if (drawn->dtype == TT_I64) {
+                ((int64_t *)values)[i] = value;
+            } else {
+                ((float *)values)[i] = (float)value;
+            }
+        } else if (drawn->dtype == TT_I64) {
             ((int64_t *)values)[i] = INT64_C(1) << (COUNTER_BITS * worker);
         } else if (drawn->has_counters) {
             ((float *)values)[i] = i % drawn->workers == worker ? 1.0f : 0.0f;
@@ -301,8 +312,9 @@ oracle *oracle_make(const scene *drawn)
 {
     oracle *known = calloc(1, sizeof(*known));
     known->drawn = drawn;
-    known->keeps_sums = drawn->can_lose && drawn->codec_text != NULL && drawn->codec.has_feedback;
-    if (drawn->has_counters || drawn->is_uniform) {
+    known->keeps_sums = drawn->can_lose && !drawn->has_members && drawn->codec_text != NULL &&
+                        drawn->codec.has_feedback;
+    if (drawn->has_counters || drawn->is_uniform || drawn->has_members) {
         return known;
     }
     for (uint32_t tensor = 0; tensor < drawn->tensors; tensor++) {

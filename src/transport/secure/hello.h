@@ -26,13 +26,13 @@
 
 /* 3: any member may ask which members have a named tensor; claims have a shape. 4: ASK. 5: stages
  * count from 0. 6: claims have a codec. 7: servers. 8: named sums by owners. 9: relays of hosts,
- * planes of parts. 10: rows of tables; workers take over sums; STALLED. Raised with every change of
- * the bytes on the wire: heads, claims, the records of mesh/mesh_wire.h, the notices and records of
- * negotiate/notice.h, the frames of sync/sync_wire.h (frames_test.c in tests/negotiate and
- * tests/store hold them as bytes). Two builds that share no version refuse each other and name both
- * ranges. */
-#define TT_PROTOCOL_VERSION_MIN 10
-#define TT_PROTOCOL_VERSION_MAX 10
+ * planes of parts. 10: rows of tables; workers take over sums. 11: sums of a quorum outlive
+ * servers; STALLED. Raised with every change of the bytes on the wire: heads, claims, the records
+ * of mesh/mesh_wire.h, the notices and records of negotiate/notice.h, the frames of
+ * sync/sync_wire.h (frames_test.c in tests/negotiate and tests/store hold them as bytes). Two
+ * builds that share no version refuse each other and name both ranges. */
+#define TT_PROTOCOL_VERSION_MIN 11
+#define TT_PROTOCOL_VERSION_MAX 11
 
 #define TT_HELLO_FINGERPRINT_BYTES 16
 #define TT_HELLO_OPENING_BYTES 32
