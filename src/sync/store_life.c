@@ -42,10 +42,10 @@ static void fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, 
 
 /* Before this rank's calls end: if it leaves because of them, others must not take that for the
  * cause. */
-static void tell_workers(tt_sync *sync, uint32_t store, tt_status status, const char *text)
+static void tell_workers(tt_sync *sync, tt_head head, tt_status status, const char *text)
 {
-    const tt_head head = {
-        .kind = TT_SYNC_FAILED, .set = store, .argument = (uint64_t)(int64_t)status};
+    head.kind = TT_SYNC_FAILED;
+    head.argument = (uint64_t)(int64_t)status;
     for (uint32_t i = 0; i < sync->roles.workers; i++) {
         if (i != sync->roles.rank) {
             (void)tt_sync_send_text(sync, i, head, text, (uint32_t)strlen(text));
@@ -56,9 +56,17 @@ static void tell_workers(tt_sync *sync, uint32_t store, tt_status status, const 
 void tt_worker_fail_store(tt_sync *sync, tt_worker_store *store, tt_status status, const char *text)
 {
     if (store->status >= 0) {
-        tell_workers(sync, store->id, status, text);
+        tell_workers(sync, (tt_head){.set = store->id}, status, text);
     }
     fail_store(sync, store, status, text);
+}
+
+void tt_worker_fail_tensor(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text)
+{
+    if (key->status >= 0) {
+        tell_workers(sync, (tt_head){.set = key->store->id, .op = key->id}, status, text);
+    }
+    tt_worker_fail_key(sync, key, status, text);
 }
 
 void tt_worker_fail_without_memory(tt_sync *sync, tt_worker_store *store, const char *name)

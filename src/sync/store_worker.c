@@ -552,7 +552,7 @@ static void failed_frame(tt_sync *sync, tt_worker_store *store, const tt_head *h
     } else if (store->id == TT_STORE_SUMS) {
         tt_sum_failed(sync, key, head, text);
     } else if (key != NULL) {
-        tt_worker_fail_key(sync, key, (tt_status)status, text);
+        tt_worker_fail_tensor(sync, key, (tt_status)status, text);
     }
 }
 

@@ -180,7 +180,9 @@ void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
 /* A worker's frame cannot be sent, or its tensor (NULL: none) has no room: others would wait for it
  * for ever. */
 void tt_worker_fail_without_memory(tt_sync *sync, tt_worker_store *store, const char *name);
-/* End its calls, here and on all workers; one that is being closed goes on. */
+/* End its calls, here and on all workers. */
+void tt_worker_fail_tensor(tt_sync *sync, tt_worker_key *key, tt_status status, const char *text);
+/* Likewise; one that is being closed goes on. */
 void tt_worker_fail_store(tt_sync *sync, tt_worker_store *store, tt_status status,
                           const char *text);
 /* To the keeper: may the next iteration start? */
