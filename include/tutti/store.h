@@ -248,10 +248,9 @@ TUTTI_API tutti_status tutti_store_set(tutti_store *store, const char *option, d
  *         tutti_store_load(store, "last.tutti");     (on all workers)
  *     }
  *
- * Not with a worker that is gone, and not with an update of the program's own. Not saved: values of
- * update sum, residuals of codecs, what dc knows of reads, and counts; they begin anew. A file is
- * complete when it has its name: it is written to PATH.tmp before, and is on disk when save
- * returns. */
+ * Not with a worker that is gone. Not saved: values of update sum, residuals of codecs, what dc
+ * knows of reads, and counts; they begin anew. A file is complete when it has its name: it is
+ * written to PATH.tmp before, and is on disk when save returns. */
 TUTTI_API tutti_status tutti_store_save(tutti_store *store, const char *path);
 TUTTI_API tutti_status tutti_store_load(tutti_store *store, const char *path);
 /* Likewise, but without a file: from now on only the first `servers` servers own parts, and workers

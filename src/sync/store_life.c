@@ -110,6 +110,40 @@ bool tt_worker_all_told(const tt_sync *sync, const tt_worker_store *store)
     return all;
 }
 
+/* Owners, and workers that have the function, too, have one of the same form. */
+void tt_worker_take_description(tt_sync *sync, tt_worker_store *store, uint32_t owner,
+                                const char *description)
+{
+    tt_text own = {0}, text = {0};
+    const char *update = store->life.first->update;
+    if (store->update.update == tt_update_absent()) {
+        store->describer = owner;
+        if (tt_update_read_description(update, description, &store->described) == TT_OK) {
+            store->update.update = &store->described.update;
+            return;
+        }
+        tt_text_add(&text, "rank %u describes update %.80s as no update can be: ", owner, update);
+        tt_text_add_quoted(&text, description, 80);
+        tt_worker_fail_store(sync, store, TT_ERR_BAD_WIRE, text.bytes);
+        return;
+    }
+    tt_update_describe(store->update.update, &own);
+    if (strcmp(own.bytes, description) == 0) {
+        return;
+    }
+    const bool is_described = store->update.update == &store->described.update;
+    tt_text_add(&text, "update %.80s differs: ", update);
+    tt_sync_add_peer(sync, &text, owner);
+    tt_text_add(&text, " has ");
+    tt_text_add_quoted(&text, description, 120);
+    tt_text_add(&text, ", ");
+    tt_sync_add_peer(sync, &text, is_described ? store->describer : sync->roles.rank);
+    tt_text_add(&text, " has ");
+    tt_text_add_quoted(&text, own.bytes, 120);
+    tt_text_add(&text, " (number of states, options); give all processes the same function");
+    tt_worker_fail_store(sync, store, TT_ERR_MISMATCH, text.bytes);
+}
+
 void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store)
 {
     tt_sync_request *request = store->life.first;
@@ -139,6 +173,12 @@ void tt_worker_life_begin(tt_sync *sync, tt_worker_store *store)
             tt_text_add(&settings, " codec=%s", codec);
         }
         tt_owners_print(&store->split, store->clock, &settings);
+    }
+    if (settings.length == TT_TEXT_BYTES - 1) {
+        tt_worker_fail_store(sync, store, TT_ERR_BAD_ARGUMENT,
+                             "policy, update and codec of the store have more than 500 bytes; give "
+                             "options shorter names, and each once");
+        return;
     }
     memset(store->is_told, 0, store->split.owners * sizeof(*store->is_told));
     /* An owner at this rank answers inside the call; the last answer releases a closed store. */

@@ -200,14 +200,20 @@ static void tell_opened(tt_sync *sync, tt_owner_store *store)
 {
     const tt_head head = {
         .kind = TT_SYNC_OPENED, .set = store->id, .argument = (uint64_t)(int64_t)store->status};
+    tt_text text = {0};
     if (!is_failed(store) && !all_have(store, false)) {
         return;
+    }
+    if (is_failed(store)) {
+        tt_text_add(&text, "%s", store->error);
+    } else if (store->update.update->is_own) {
+        tt_update_describe(store->update.update, &text);
     }
     for (uint32_t i = 0; i < store->clock.size; i++) {
         tt_owner_worker *one = &store->workers[i];
         if (one->has_opened && !one->is_told) {
             one->is_told = true;
-            (void)tt_sync_send_text(sync, i, head, store->error, (uint32_t)strlen(store->error));
+            (void)tt_sync_send_text(sync, i, head, text.bytes, (uint32_t)text.length);
         }
     }
 }
@@ -493,6 +499,7 @@ static void compare_claims(tt_sync *sync, tt_owner_key *key, uint32_t worker,
         tell_claim(&text, key->claim_from, &key->claim);
         tt_text_add(&text, ", ");
         tell_claim(&text, worker, claim);
+        tt_text_add(&text, "; add it alike on all workers");
         tt_owner_fail_key(sync, key, TT_ERR_MISMATCH, 0, &text);
     }
 }

@@ -92,7 +92,10 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
         status = TT_ERR_UNSUPPORTED;
     }
     if (status == TT_OK && !request->is_sums && sync->store_count == TT_STORE_SUMS) {
-        tt_text_add(&why, "a job has at most %d stores", (int)TT_STORE_SUMS);
+        tt_text_add(&why,
+                    "a job opens at most %d stores, and each load and reshard opens one; save what "
+                    "is needed, and go on in another job",
+                    (int)TT_STORE_SUMS);
         status = TT_ERR_NO_RESOURCE;
     }
     TT_ASSERT(!request->is_sums || sync->listener.submit != NULL);
@@ -105,7 +108,7 @@ static void open_store(tt_sync *sync, tt_sync_request *request)
     tt_worker_store *store = can_make ? tt_worker_store_make(sync, id, &split) : NULL;
     if (status == TT_OK && store == NULL) {
         tt_owners_release(sync, &split);
-        tt_text_add(&why, "no memory for a store");
+        tt_text_add(&why, "no memory for a store; this host needs more of it");
         status = TT_ERR_NO_MEMORY;
     }
     if (status != TT_OK) {
@@ -133,17 +136,18 @@ static void add_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
         tt_text_add(&why, "a tensor of a store needs a name of 1 to %d bytes",
                     TT_SYNC_NAME_BYTES - 1);
     } else if (tt_worker_find_name(store, request->name) != NULL) {
-        tt_text_add(&why, "tensor '%s' was added before", request->name);
+        tt_text_add(&why, "tensor '%s' was added before; give it another name", request->name);
     } else if (!tt_redop_allowed(request->dtype, TT_SUM)) {
-        tt_text_add(&why, "tensor '%s': values of type %s cannot be added", request->name,
-                    tt_dtype_name(request->dtype));
+        tt_text_add(&why, "tensor '%s': values of type %s cannot be added; convert them",
+                    request->name, tt_dtype_name(request->dtype));
     } else if (!update->takes_any_type && request->dtype != TT_F32) {
         tt_text_add(&why,
                     "tensor '%s' has type %s; update %s takes f32: convert it, or use "
                     "update=add",
                     request->name, tt_dtype_name(request->dtype), update->name);
     } else if (request->count > TT_SYNC_TENSOR_BYTES_MAX / 8) {
-        tt_text_add(&why, "tensor '%s' has too many elements", request->name);
+        tt_text_add(&why, "tensor '%s' has more than %llu elements; add it in pieces",
+                    request->name, (unsigned long long)(TT_SYNC_TENSOR_BYTES_MAX / 8));
     } else if (request->row_elements > 0 && tt_rows_check_add(store, request, &why) != TT_OK) {
         status = TT_ERR_BAD_ARGUMENT;
     } else {
@@ -172,7 +176,7 @@ static void use_key(tt_sync *sync, tt_worker_store *store, tt_sync_request *requ
     if (key == NULL) {
         tt_text_add(&why, "tensor ");
         tt_text_add_quoted(&why, request->name != NULL ? request->name : "", TT_SYNC_NAME_BYTES);
-        tt_text_add(&why, " was not added to store %u", store->id);
+        tt_text_add(&why, " was not added to store %u; add it on all workers first", store->id);
         refuse(sync, request, TT_ERR_BAD_ARGUMENT, why.bytes);
         return;
     }

@@ -570,6 +570,11 @@ static void life_frame(tt_sync *sync, tt_worker_store *store, uint32_t peer, con
         failed_frame(sync, store, head, payload);
         return;
     }
+    if (is_open && store->update.update->is_own) {
+        char description[TT_SYNC_TEXT_BYTES + 1] = {0};
+        memcpy(description, payload, tt_min_u64(head->payload_bytes, TT_SYNC_TEXT_BYTES));
+        tt_worker_take_description(sync, store, peer, description);
+    }
     store->is_told[owner] = true;
     tt_worker_life_settle(sync, store);
 }

@@ -93,7 +93,9 @@ struct tt_worker_store {
     tt_split split;
     tt_policy policy;
     tt_update_spec update;
-    tt_codec_spec codec; /* codec NULL: none */
+    tt_update_described described; /* the update, if it is the program's and not known here, */
+    uint32_t describer;            /* by this rank */
+    tt_codec_spec codec;           /* codec NULL: none */
     bool is_open;
     tt_status status;
     char error[TT_SYNC_ERROR_BYTES];
@@ -177,6 +179,9 @@ void tt_worker_settle(tt_sync *sync, tt_worker_key *key);
 /* Send more of the front request, as far as links take it. */
 void tt_worker_hand_out(tt_sync *sync, tt_worker_key *key);
 void tt_worker_life_settle(tt_sync *sync, tt_worker_store *store);
+/* An owner that opened the store describes the update, which is the program's own. */
+void tt_worker_take_description(tt_sync *sync, tt_worker_store *store, uint32_t owner,
+                                const char *description);
 /* A worker's frame cannot be sent, or its tensor (NULL: none) has no room: others would wait for it
  * for ever. */
 void tt_worker_fail_without_memory(tt_sync *sync, tt_worker_store *store, const char *name);

@@ -114,7 +114,7 @@ typedef struct tt_sync_counts {
     uint64_t staleness[TT_SYNC_STALENESS_MAX + 1];
 } tt_sync_counts;
 
-enum { TT_SYNC_CHANGES_MAX = 32, TT_SYNC_UPDATE_BYTES = 256, TT_SYNC_OPTION_BYTES = 32 };
+enum { TT_SYNC_CHANGES_MAX = 32, TT_SYNC_UPDATE_BYTES = 384, TT_SYNC_OPTION_BYTES = 32 };
 
 /* The update of a store with the options that it has now, as a text, and those that it has from
  * clocks to come on. */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/base.h"
 #include "sync/sync_policy.h"
 #include "sync/update.h"
 
@@ -114,6 +115,44 @@ static void test_updates_have_golden_values(void **state)
     assert_true(fabs((double)run_three("adam:lr=0.1,decay=0.01") - value) < 1e-5);
 }
 
+static void test_a_description_is_read_as_it_was_written(void **state)
+{
+    static const tt_update own = {.name = "m",
+                                  .is_own = true,
+                                  .state_count = 2,
+                                  .option_count = 2,
+                                  .option_names = {"lr", "mu"}};
+    static const float options[] = {0.5f, 0.25f};
+    tt_update_described read;
+    tt_text text = {0}, print = {0}, again = {0};
+    (void)state;
+    tt_update_describe(&own, &text);
+    assert_string_equal(text.bytes, "2 lr mu");
+    assert_int_equal(tt_update_read_description("own:m:lr=3", text.bytes, &read), TT_OK);
+    tt_update_describe(&read.update, &again);
+    assert_string_equal(again.bytes, text.bytes);
+    tt_update_print(&read.update, options, &print);
+    assert_string_equal(print.bytes, "own:m:lr=0.5,mu=0.25");
+}
+
+static void test_bad_descriptions_are_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "x",
+                                      "5",
+                                      "-1 lr",
+                                      "1 ",
+                                      "1 lr  mu",
+                                      "0 a b c d e f g",
+                                      "0 a-name-of-more-than-thirty-one-bytes",
+                                      "a-number-of-more-than-thirty-one-bytes"};
+    tt_update_described read;
+    (void)state;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(bad); i++) {
+        assert_int_equal(tt_update_read_description("own:m", bad[i], &read), TT_ERR_BAD_WIRE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +160,8 @@ int main(void)
         cmocka_unit_test(test_bad_policies_name_the_cure),
         cmocka_unit_test(test_bad_updates_name_the_culprit),
         cmocka_unit_test(test_updates_have_golden_values),
+        cmocka_unit_test(test_a_description_is_read_as_it_was_written),
+        cmocka_unit_test(test_bad_descriptions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

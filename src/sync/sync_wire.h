@@ -55,9 +55,10 @@ typedef enum tt_sync_kind {
                        pushed, although others have left the key before */
 
     /* from an owner to a worker */
-    TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text */
+    TT_SYNC_OPENED = TT_SYNC_KIND_FIRST + 32, /* argument: status; payload: text; of an update of
+                        the program's own, TT_OK: its description (tt_update_describe) */
     TT_SYNC_CLOSED,
-    TT_SYNC_ADDED,  /* likewise */
+    TT_SYNC_ADDED,  /* argument: status */
     TT_SYNC_TAKEN,  /* FIRST, or PUSH without an answer, has been consumed */
     TT_SYNC_VALUE,  /* the answer to a PULL or PUSH; payload: a part, or the code of a sum.
                        Argument, of sums of a quorum: iterations up to the one it is the sum of */

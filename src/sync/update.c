@@ -13,7 +13,7 @@
 
 #define OWN_MARK "own:"
 
-enum { WORD_BYTES = 32 };
+enum { WORD_BYTES = TT_UPDATE_WORD_BYTES };
 
 /* ---- loops ---- */
 
@@ -218,8 +218,55 @@ bool tt_update_is_own(const char *text)
 
 const tt_update *tt_update_absent(void)
 {
-    static const tt_update absent = {.name = "own"};
+    static const tt_update absent = {.name = "own", .is_own = true};
     return &absent;
+}
+
+void tt_update_describe(const tt_update *update, tt_text *text)
+{
+    tt_text_add(text, "%u", update->state_count);
+    for (uint32_t i = 0; i < update->option_count; i++) {
+        tt_text_add(text, " %s", update->option_names[i]);
+    }
+}
+
+tt_status tt_update_read_description(const char *text, const char *description,
+                                     tt_update_described *described_out)
+{
+    tt_update_described *described = described_out;
+    char word[WORD_BYTES];
+    int64_t states = 0;
+    *described = (tt_update_described){.update = {.is_own = true}};
+    text += tt_update_is_own(text) ? sizeof(OWN_MARK) - 1 : 0;
+    if (!tt_text_take_word(&text, ":", described->name, WORD_BYTES) ||
+        !tt_text_take_word(&description, " ", word, sizeof(word)) ||
+        !tt_config_parse_int(word, &states) || states < 0 || states > TT_UPDATE_STATES_MAX) {
+        return TT_ERR_BAD_WIRE;
+    }
+    uint32_t count = 0;
+    while (*description != '\0') {
+        description++; /* ' ' */
+        if (count == TT_UPDATE_OPTIONS_MAX ||
+            !tt_text_take_word(&description, " ", described->option_names[count], WORD_BYTES) ||
+            described->option_names[count][0] == '\0') {
+            return TT_ERR_BAD_WIRE;
+        }
+        described->update.option_names[count] = described->option_names[count];
+        count++;
+    }
+    described->update.name = described->name;
+    described->update.state_count = (uint32_t)states;
+    described->update.option_count = count;
+    return TT_OK;
+}
+
+void tt_update_print(const tt_update *update, const float *options, tt_text *text)
+{
+    tt_text_add(text, "%s%s", update->is_own ? OWN_MARK : "", update->name);
+    for (uint32_t i = 0; i < update->option_count; i++) {
+        tt_text_add(text, "%c%s=", i == 0 ? ':' : ',', update->option_names[i]);
+        tt_text_add_real(text, (double)options[i]);
+    }
 }
 
 tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why)

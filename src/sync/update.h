@@ -34,7 +34,7 @@
 #include "base/text.h"
 #include "kernel/dtype.h"
 
-enum { TT_UPDATE_OPTIONS_MAX = 6, TT_UPDATE_STATES_MAX = 4 };
+enum { TT_UPDATE_OPTIONS_MAX = 6, TT_UPDATE_STATES_MAX = 4, TT_UPDATE_WORD_BYTES = 32 };
 
 typedef struct tt_update tt_update;
 
@@ -65,6 +65,7 @@ struct tt_update {
     uint32_t state_count;  /* floats per element beside the value */
     bool is_sum;           /* the value is what was pushed; there is no first one */
     bool takes_any_type;   /* else f32 only */
+    bool is_own;           /* a function of the program's; its text begins with "own:" */
     uint32_t option_count; /* names, what they are if not given */
     const char *option_names[TT_UPDATE_OPTIONS_MAX];
     float option_values[TT_UPDATE_OPTIONS_MAX];
@@ -78,14 +79,28 @@ typedef struct tt_update_list {
     uint32_t count;
 } tt_update_list;
 
+/* One that this process does not have, as another described it: it cannot be applied. */
+typedef struct tt_update_described {
+    tt_update update; /* its names are those below */
+    char name[TT_UPDATE_WORD_BYTES];
+    char option_names[TT_UPDATE_OPTIONS_MAX][TT_UPDATE_WORD_BYTES];
+} tt_update_described;
+
 /* BAD_ARGUMENT: `why` names the culprit and the cure. */
 tt_status tt_update_parse(const char *text, tt_update_spec *spec_out, tt_text *why);
 /* The same, and own:NAME of this list. */
 tt_status tt_update_parse_own(const char *text, const tt_update_list *own, tt_update_spec *spec_out,
                               tt_text *why);
 bool tt_update_is_own(const char *text);
-/* Stands for a function that a worker does not have: it cannot be applied. */
+/* Stands for a function that a worker does not have, until an owner has described it. */
 const tt_update *tt_update_absent(void);
+/* How many states it has and the names of its options: "1 lr mu". */
+void tt_update_describe(const tt_update *update, tt_text *text);
+/* `text`: of the update, own:NAME. BAD_WIRE: no process could describe it so. */
+tt_status tt_update_read_description(const char *text, const char *description,
+                                     tt_update_described *described_out);
+/* The update with these options, as tt_update_parse_own reads it. */
+void tt_update_print(const tt_update *update, const float *options, tt_text *text);
 /* Adds that the update has no such option, and those that it has. */
 void tt_update_add_unknown(const tt_update *update, const char *option, tt_text *why);
 /* What an option is; 0 if the update does not have it. */

@@ -28,7 +28,9 @@ static const uint8_t secret[32] = {7};
 
 typedef struct job {
     int workers, servers;
-    int lacks; /* the rank without the function, or NOBODY */
+    int lacks;    /* the rank without the function, */
+    int differs;  /* the one with another function of that name, or NOBODY */
+    bool is_kept; /* saved in the middle, trained further, loaded and resharded */
     const char *policy, *update, *twin;
     char folder[32], meet[64];
 } job;
@@ -64,6 +66,9 @@ static void momentum(void *user, const tutti_store_update_args *args)
 
 static const char *const names[] = {"lr", "mu"};
 static const float values[] = {0.01f, 0.9f};
+static const tutti_store_update others[] = {
+    {sizeof(tutti_store_update), "sgd", sgd, NULL, 0, 2, names, values},
+};
 static const tutti_store_update updates[] = {
     {sizeof(tutti_store_update), "sgd", sgd, NULL, 0, 1, names, values},
     {sizeof(tutti_store_update), "momentum", momentum, NULL, 1, 2, names, values},
@@ -74,6 +79,28 @@ static const tutti_store_update updates[] = {
 static float gradient_at(int rank, int iteration, int i)
 {
     return (float)((rank + 1) * 100 + iteration) / (float)(3 + (i + rank) % 17);
+}
+
+/* What is pushed between save and load is forgotten. */
+static tutti_status keep(tutti_store *store, const job *own, const float *pushed)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "%s/kept", own->folder);
+    tutti_status status = tutti_store_save(store, path);
+    if (status == TUTTI_OK) {
+        status = tutti_store_push(store, "t", pushed);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_store_clock(store, NULL);
+    }
+    if (status == TUTTI_OK) {
+        status = tutti_store_load(store, path);
+    }
+    if (status == TUTTI_OK && own->lacks == NOBODY) {
+        status = tutti_store_reshard(store, 1);
+    }
+    (void)unlink(path);
+    return status;
 }
 
 /* Ends with the store's value in `read`. */
@@ -99,6 +126,9 @@ static tutti_status train(tutti_context *context, const job *own, const char *up
         if (k == ITERATIONS / 2 && own->lacks == NOBODY && tutti_rank(context) == 0) {
             status = tutti_store_set(store, "lr", 0.125, TUTTI_STORE_NOW);
         }
+        if (k == ITERATIONS / 2 && own->is_kept && status == TUTTI_OK && update == own->update) {
+            status = keep(store, own, pushed);
+        }
         push.name = "t";
         push.input = pushed;
         status = status == TUTTI_OK ? tutti_store_start(store, &push, &handle) : status;
@@ -110,10 +140,6 @@ static tutti_status train(tutti_context *context, const job *own, const char *up
     }
     status = status == TUTTI_OK ? tutti_barrier(context) : status;
     status = status == TUTTI_OK ? tutti_store_pull(store, "t", read) : status;
-    if (status == TUTTI_OK && strncmp(update, "own:", 4) == 0 &&
-        tutti_store_save(store, "refused") != TUTTI_ERR_UNSUPPORTED) {
-        status = TUTTI_ERR_BAD_ARGUMENT;
-    }
     const tutti_status closed = tutti_store_close(store);
     free(pushed);
     return status == TUTTI_OK ? closed : status;
@@ -164,8 +190,10 @@ static void run_job(job *own, process *processes)
         options->rendezvous = own->meet;
         options->job_id = own->folder;
         options->secret = secret;
-        options->updates = rank != own->lacks ? updates : NULL;
-        options->update_count = rank != own->lacks ? TT_ARRAY_COUNT(updates) : 0;
+        options->updates = rank == own->lacks ? NULL : rank == own->differs ? others : updates;
+        options->update_count = rank == own->lacks     ? 0
+                                : rank == own->differs ? TT_ARRAY_COUNT(others)
+                                                       : TT_ARRAY_COUNT(updates);
         assert_int_equal(pthread_create(&processes[rank].thread, NULL, run, &processes[rank]), 0);
     }
     for (int rank = 0; rank < size; rank++) {
@@ -186,6 +214,7 @@ static void test_the_same_function_gives_the_same_bits(void **state)
             job own = {.workers = 3,
                        .servers = servers,
                        .lacks = NOBODY,
+                       .differs = NOBODY,
                        .policy = "bulk",
                        .update = pairs[i][0],
                        .twin = pairs[i][1]};
@@ -207,6 +236,7 @@ static void test_every_policy_applies_it(void **state)
         job own = {.workers = 2,
                    .servers = 1,
                    .lacks = NOBODY,
+                   .differs = NOBODY,
                    .policy = policies[i],
                    .update = "own:momentum:lr=0.25"};
         run_job(&own, processes);
@@ -230,6 +260,7 @@ static void test_a_process_without_it_is_named_to_all(void **state)
         job own = {.workers = cases[i].workers,
                    .servers = cases[i].servers,
                    .lacks = cases[i].lacks,
+                   .differs = NOBODY,
                    .policy = "bulk",
                    .update = "own:sgd"};
         run_job(&own, processes);
@@ -244,11 +275,57 @@ static void test_a_process_without_it_is_named_to_all(void **state)
 static void test_a_worker_that_owns_nothing_needs_none(void **state)
 {
     process processes[SIZE_MAX_HERE];
-    job own = {.workers = 2, .servers = 2, .lacks = 1, .policy = "bulk", .update = "own:sgd"};
+    job own = {.workers = 2,
+               .servers = 2,
+               .lacks = 1,
+               .differs = NOBODY,
+               .is_kept = true,
+               .policy = "bulk",
+               .update = "own:momentum"};
     (void)state;
     run_job(&own, processes);
     for (int rank = 0; rank < 4; rank++) {
         assert_int_equal(processes[rank].status, TUTTI_OK);
+    }
+}
+
+static void test_values_and_states_are_saved_loaded_and_moved(void **state)
+{
+    (void)state;
+    for (int servers = 0; servers <= 2; servers++) {
+        process processes[SIZE_MAX_HERE];
+        job own = {.workers = 3,
+                   .servers = servers,
+                   .lacks = NOBODY,
+                   .differs = NOBODY,
+                   .is_kept = true,
+                   .policy = "bulk",
+                   .update = "own:momentum:lr=0.25,mu=0.5",
+                   .twin = "momentum:lr=0.25,momentum=0.5"};
+        run_job(&own, processes);
+        for (int rank = 0; rank < own.workers + servers; rank++) {
+            assert_int_equal(processes[rank].status, TUTTI_OK);
+            assert_true(processes[rank].is_equal || rank >= own.workers);
+        }
+    }
+}
+
+/* Also to a worker that has no function of that name. */
+static void test_functions_that_differ_are_named_to_all(void **state)
+{
+    process processes[SIZE_MAX_HERE];
+    job own = {.workers = 2,
+               .servers = 2,
+               .lacks = 1,
+               .differs = 3,
+               .policy = "bulk",
+               .update = "own:sgd"};
+    (void)state;
+    run_job(&own, processes);
+    for (int rank = 0; rank < own.workers; rank++) {
+        assert_int_equal(processes[rank].status, TUTTI_ERR_MISMATCH);
+        assert_non_null(strstr(processes[rank].error, "update own:sgd differs: "));
+        assert_non_null(strstr(processes[rank].error, "server 1 (rank 3) has \"0 lr mu\""));
     }
 }
 
@@ -288,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_every_policy_applies_it),
         cmocka_unit_test(test_a_process_without_it_is_named_to_all),
         cmocka_unit_test(test_a_worker_that_owns_nothing_needs_none),
+        cmocka_unit_test(test_values_and_states_are_saved_loaded_and_moved),
+        cmocka_unit_test(test_functions_that_differ_are_named_to_all),
         cmocka_unit_test(test_bad_functions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

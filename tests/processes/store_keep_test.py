@@ -177,7 +177,7 @@ class Refused(Kept):
                           ("length", whole + b"x"),
                           ("values are damaged", whole[:-100] + b"0000" + whole[-96:]),
                           ("list is damaged", whole[:60] + b"0000" + whole[64:]),
-                          ("version", whole[:8] + b"\2" + whole[9:])):
+                          ("version", whole[:8] + b"\xff" + whole[9:])):
             with self.subTest(what=what):
                 pathlib.Path(self.file).write_bytes(cut)
                 self.refuse(["bulk", UPDATES[1], 5, COUNT, f"load={self.file}"],

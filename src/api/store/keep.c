@@ -143,23 +143,6 @@ static tt_store_notice make_notice(const tutti_store *store, const keep_wish *wi
     return own;
 }
 
-/* What an update of the program's own keeps is known to its owners alone. */
-static tutti_status check_kept(tutti_store *store)
-{
-    const tutti_status status = tt_store_check(store);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    tt_error_about(store->context);
-    if (tt_update_is_own(store->update)) {
-        return tt_error_set(TUTTI_ERR_UNSUPPORTED,
-                            "a store with update %.80s can be neither saved, loaded nor resharded; "
-                            "pull its values, and add them to a new one",
-                            store->update);
-    }
-    return TUTTI_OK;
-}
-
 /* The first meeting. */
 static tutti_status begin(tutti_store *store, const keep_wish *wish, tt_store_plan *plan_out)
 {
@@ -229,7 +212,8 @@ static void *make_room(const tt_kept_list *list)
     }
     void *room = malloc(most);
     if (room == NULL) {
-        (void)tt_error_set(TUTTI_ERR_NO_MEMORY, "out of memory for a plane of %llu bytes",
+        (void)tt_error_set(TUTTI_ERR_NO_MEMORY,
+                           "out of memory for a plane of %llu bytes; this host needs more of it",
                            (unsigned long long)most);
     }
     return room;
@@ -480,7 +464,7 @@ static tutti_status save_here(tutti_store *store, const char *path, uint64_t clo
 tutti_status tutti_store_save(tutti_store *store, const char *path)
 {
     tt_store_plan plan = {.may_own = NULL};
-    tutti_status status = check_kept(store);
+    tutti_status status = tt_store_check(store);
     if (status == TUTTI_OK) {
         const keep_wish wish = {
             .path = path, .has_path = true, .has_clock = true, .servers = store->servers};
@@ -505,10 +489,17 @@ static tutti_status from_file(tutti_store *store, tt_kept_tensor *tensor, uint32
     return raise_text(tt_kept_read(user, values, tt_kept_plane_bytes(tensor), &why), &why);
 }
 
+/* Of the name in the text of an update, "own:" included. */
+static size_t name_length(const char *update)
+{
+    const size_t mark = tt_update_is_own(update) ? strcspn(update, ":") + 1 : 0;
+    return mark + strcspn(update + mark, ":");
+}
+
 static bool is_of_update(const char *text, const char *update)
 {
-    const size_t length = strcspn(update, ":");
-    return strcspn(text, ":") == length && strncmp(text, update, length) == 0;
+    const size_t length = name_length(update);
+    return name_length(text) == length && strncmp(text, update, length) == 0;
 }
 
 /* A file of this library has as many planes of each tensor as the update. */
@@ -555,11 +546,13 @@ static tutti_status check_list(tutti_store *store, const char *path, const tt_ke
                                 text.bytes, own->name);
         }
         if (kept->count != own->count || kept->dtype != own->dtype) {
-            return tt_error_set(
-                TUTTI_ERR_MISMATCH,
-                "tensor '%s' has %llu elements of %s in file %s, and %llu of %s in the store",
-                own->name, (unsigned long long)kept->count, tt_dtype_name(kept->dtype), text.bytes,
-                (unsigned long long)own->count, tt_dtype_name(own->dtype));
+            return tt_error_set(TUTTI_ERR_MISMATCH,
+                                "tensor '%s' has %llu elements of %s in file %s, and %llu of %s in "
+                                "the store; add it "
+                                "as in the file",
+                                own->name, (unsigned long long)kept->count,
+                                tt_dtype_name(kept->dtype), text.bytes,
+                                (unsigned long long)own->count, tt_dtype_name(own->dtype));
         }
         if (kept->row_elements != own->row_elements) {
             return tt_error_set(TUTTI_ERR_MISMATCH,
@@ -584,7 +577,7 @@ tutti_status tutti_store_load(tutti_store *store, const char *path)
     tt_store_plan plan = {.may_own = NULL};
     tt_kept_list list = {.tensor_count = 0};
     tt_kept_file file = {.stream = NULL};
-    tutti_status status = check_kept(store);
+    tutti_status status = tt_store_check(store);
     if (status == TUTTI_OK) {
         const keep_wish wish = {.path = path, .has_path = true, .servers = store->servers};
         status = begin(store, &wish, &plan);
@@ -621,7 +614,7 @@ tutti_status tutti_store_reshard(tutti_store *store, int servers)
     tt_store_plan plan = {.may_own = NULL};
     tt_kept_list list = {.tensor_count = 0};
     const keep_wish wish = {.has_clock = true, .servers = servers};
-    tutti_status status = check_kept(store);
+    tutti_status status = tt_store_check(store);
     if (status == TUTTI_OK) {
         status = begin(store, &wish, &plan);
     }

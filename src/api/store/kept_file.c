@@ -16,7 +16,7 @@
 
 static const char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', 'S', 'T'};
 
-enum { KEPT_VERSION = 1, PLANES_MAX = 8 };
+enum { KEPT_VERSION = 2, PLANES_MAX = 8 };
 
 static const uint64_t clock_max = UINT32_MAX / 2; /* frames have clocks of 32 bits, */
 
@@ -44,7 +44,7 @@ typedef struct list_tensor {
     char name[TT_SYNC_NAME_BYTES];
 } list_tensor;
 
-_Static_assert(sizeof(file_head) == 32 && sizeof(list_head) == 272 && sizeof(list_change) == 48 &&
+_Static_assert(sizeof(file_head) == 32 && sizeof(list_head) == 400 && sizeof(list_change) == 48 &&
                    sizeof(list_tensor) == 288,
                "wire formats");
 

@@ -9,8 +9,6 @@
 #include "api/store/store_calls.h"
 #include "tutti/store.h"
 
-enum { WORD_BYTES = 32 }; /* of a name in the text of an update */
-
 _Static_assert((int)TUTTI_STORE_STATES_MAX == (int)TT_UPDATE_STATES_MAX, "the same limits");
 _Static_assert((int)TUTTI_STORE_OPTIONS_MAX == (int)TT_UPDATE_OPTIONS_MAX, "the same limits");
 
@@ -42,7 +40,8 @@ static bool is_word(const char *text)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    return text != NULL && text[0] != '\0' && strnlen(text, WORD_BYTES) < WORD_BYTES &&
+    return text != NULL && text[0] != '\0' &&
+           strnlen(text, TT_UPDATE_WORD_BYTES) < TT_UPDATE_WORD_BYTES &&
            text[strspn(text, letters)] == '\0';
 }
 
@@ -94,6 +93,7 @@ static void fill(tt_update *update, const tutti_store_update *own)
     *update = (tt_update){.name = own->name,
                           .state_count = own->state_count,
                           .option_count = own->option_count,
+                          .is_own = true,
                           .apply = apply,
                           .user = (void *)(uintptr_t)own};
     for (uint32_t i = 0; i < own->option_count; i++) {

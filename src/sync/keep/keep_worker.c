@@ -60,11 +60,7 @@ void tt_keep_head(const tt_sync_request *request, tt_head *head)
 static void print_options(const tt_update *update, const float *options, tt_sync_options *out)
 {
     tt_text text = {0};
-    tt_text_add(&text, "%s", update->name);
-    for (uint32_t i = 0; i < update->option_count; i++) {
-        tt_text_add(&text, "%c%s=", i == 0 ? ':' : ',', update->option_names[i]);
-        tt_text_add_real(&text, (double)options[i]);
-    }
+    tt_update_print(update, options, &text);
     TT_ASSERT(text.length < sizeof(out->update));
     memcpy(out->update, text.bytes, text.length + 1);
 }
