@@ -198,10 +198,21 @@ def run(*arguments, **keywords):
 class OtherLauncher(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mpiexec.hydra"), "MPICH is not installed")
     def test_two_programs_under_mpich(self):
+        self.launch(["mpiexec.hydra", "-n", "2"], ["-n", "2"])
+
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "Open MPI is not installed")
+    def test_two_programs_under_open_mpi(self):
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        variable = ["-n", "2", "-x", "TUTTI_SERVERS=2"]
+        self.launch(["mpirun.openmpi", *root, "--oversubscribe", *variable], variable,
+                    TUTTI_SERVERS="")
+
+    def launch(self, workers, servers, **variables):
         result = subprocess.run(
-            ["mpiexec.hydra", "-n", "2", ranks.WORKER, "init", "describe", "steps:5:mixed:10",
-             "shutdown", ":", "-n", "2", TUTTI, "server"], capture_output=True, text=True,
-            timeout=ranks.PATIENCE_S, env={**ranks.clean_environment(), "TUTTI_SERVERS": "2"})
+            [*workers, ranks.WORKER, "init", "describe", "steps:5:mixed:10", "shutdown", ":",
+             *servers, TUTTI, "server"], capture_output=True, text=True,
+            timeout=ranks.PATIENCE_S,
+            env={**ranks.clean_environment(), "TUTTI_SERVERS": "2", **variables})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(re.findall("rank [01] of 2, local", result.stdout)), 2, result.stdout)
 

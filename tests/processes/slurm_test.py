@@ -78,6 +78,15 @@ class Slurm(unittest.TestCase):
             self.assert_joined(ended.stdout, 3, family)
             self.assertEqual(ended.stdout.count("engine mpi-openmpi: Open MPI"), 3, ended)
 
+    def test_servers_behind_workers(self):
+        """The line of docs/running.md."""
+        jobs = self.home / "jobs"
+        jobs.write_text(f"0-1 {ranks.WORKER} {' '.join(VERBS)}\n"
+                        f"2-3 {pathlib.Path(ranks.BIN, 'tutti')} server\n")
+        ended = self.srun("--mpi=none", "-N2", "-n4", "--multi-prog", jobs, TUTTI_SERVERS="2")
+        self.assertEqual(ended.returncode, 0, ended)
+        self.assert_joined(ended.stdout, 2, "slurm")
+
     def test_nodes_are_hosts(self):
         for mpi in ("none", "pmi2"):
             with self.subTest(mpi=mpi):
