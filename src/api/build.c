@@ -201,29 +201,61 @@ static tt_status can_share(tt_build_work *work, bool *can_out)
 }
 
 /* Settings that must be equal on all ranks: frames and negotiation depend on them. */
-static uint64_t settings_digest(const tt_settings *settings)
+static const char *const agreed_names[TT_MESH_SETTINGS_MAX] = {"ALGORITHM",
+                                                               "SEGMENT",
+                                                               "CONTROL_TRANSPORT",
+                                                               "EAGER",
+                                                               "INTEGRITY",
+                                                               "SOCKETS",
+                                                               "RAILS",
+                                                               "GROUPS",
+                                                               "CONTROL",
+                                                               "CACHE_CAPACITY",
+                                                               "STEPS_TO_PLAN",
+                                                               "FUSE",
+                                                               "FUSE_BATCH",
+                                                               "SCHEDULE",
+                                                               "CREDIT",
+                                                               "ORDER",
+                                                               "TUNE",
+                                                               "RULES, TUTTI_CODEC",
+                                                               "SUM",
+                                                               "TRANSPORT"};
+
+static uint64_t hash_of(const char *text)
 {
-    uint64_t digest = tt_hash64(settings->algorithm, strlen(settings->algorithm), 5);
-    digest = tt_hash64_mix(digest, settings->segment_bytes);
-    digest = tt_hash64_mix(digest, settings->control_transport == TT_CONTROL_TRANSPORT_MPI);
-    digest = tt_hash64_mix(digest, settings->eager_bytes);
-    digest = tt_hash64_mix(digest, (uint64_t)settings->integrity);
-    digest = tt_hash64_mix(digest, (uint64_t)settings->sockets);
-    digest = tt_hash64_mix(digest, tt_hash64(settings->rails, strlen(settings->rails), 7));
-    digest = tt_hash64_mix(digest, tt_hash64(settings->groups, strlen(settings->groups), 8));
-    digest = tt_hash64_mix(digest, (uint64_t)settings->control);
-    digest = tt_hash64_mix(digest, (uint64_t)settings->cache_capacity);
-    digest = tt_hash64_mix(digest, (uint64_t)settings->steps_to_plan);
-    digest = tt_hash64_mix(digest, settings->fuse_bytes);
-    digest = tt_hash64_mix(digest, settings->bundle_bytes);
-    digest = tt_hash64_mix(digest, (uint64_t)settings->schedule);
-    digest = tt_hash64_mix(digest, settings->credit_bytes);
-    digest = tt_hash64_mix(digest, settings->order[0] != 0);
-    digest = tt_hash64_mix(digest, settings->tunes);
-    digest = tt_hash64_mix(digest, tt_rules_are_set(settings));
-    digest = tt_hash64_mix(digest, (uint64_t)settings->sum);
-    return tt_hash64_mix(digest,
-                         tt_hash64(settings->transport_name, strlen(settings->transport_name), 6));
+    return tt_hash64(text, strlen(text), 5);
+}
+
+static tt_mesh_settings agreed_settings(const tt_settings *settings)
+{
+    const uint64_t values[] = {hash_of(settings->algorithm),
+                               settings->segment_bytes,
+                               settings->control_transport == TT_CONTROL_TRANSPORT_MPI,
+                               settings->eager_bytes,
+                               (uint64_t)settings->integrity,
+                               (uint64_t)settings->sockets,
+                               hash_of(settings->rails),
+                               hash_of(settings->groups),
+                               (uint64_t)settings->control,
+                               (uint64_t)settings->cache_capacity,
+                               (uint64_t)settings->steps_to_plan,
+                               settings->fuse_bytes,
+                               settings->bundle_bytes,
+                               (uint64_t)settings->schedule,
+                               settings->credit_bytes,
+                               settings->order[0] != 0,
+                               settings->tunes,
+                               tt_rules_are_set(settings),
+                               (uint64_t)settings->sum,
+                               hash_of(settings->transport_name)};
+    tt_mesh_settings agreed = {.digest = 0};
+    for (size_t i = 0; i < TT_ARRAY_COUNT(values); i++) {
+        TT_ASSERT(agreed_names[i] != NULL);
+        agreed.digest = tt_hash64_mix(agreed.digest, values[i]);
+        agreed.parts[i] = (uint16_t)tt_hash64_mix(i, values[i]);
+    }
+    return agreed;
 }
 
 /* The caller's, or the launcher's, which stays open for the next tutti_init of this process. */
@@ -280,7 +312,8 @@ static tt_status meet(tt_build_work *work)
         .can_share_memory = can_share_memory,
         .has_aes = context->settings.integrity == TT_INTEGRITY_AEAD && tt_seal_has_aes(),
         .stream_count = (uint32_t)context->settings.sockets,
-        .digest = settings_digest(&context->settings),
+        .settings = agreed_settings(&context->settings),
+        .setting_names = agreed_names,
         .timeout_ms =
             (timeout_s > 0.0 ? tt_seconds_to_ns(timeout_s) : context->settings.start_timeout_ns) /
             1000000,

@@ -39,6 +39,7 @@ enum {
     TT_MESH_HOST_BYTES = 40,
     TT_MESH_STREAMS_MAX = 8,
     TT_MESH_ENGINE_BYTES = 8,
+    TT_MESH_SETTINGS_MAX = 24,
     TT_MESH_NOTE_BYTES_MAX = 128 * 1024,
 };
 
@@ -90,6 +91,13 @@ typedef struct tt_mesh {
     size_t note_bytes;
 } tt_mesh;
 
+/* Settings that must agree: `digest` decides, `parts`, one for each of their names, say which one
+ * differs. */
+typedef struct tt_mesh_settings {
+    uint64_t digest;
+    uint16_t parts[TT_MESH_SETTINGS_MAX];
+} tt_mesh_settings;
+
 typedef struct tt_mesh_config {
     const tt_launch_identity *identity;
     const tt_launch_source *source;
@@ -102,7 +110,8 @@ typedef struct tt_mesh_config {
     uint32_t server_count; /* of all ranks the last so many; joining fails if ranks differ */
     bool serves;           /* this rank joins as a server; joining fails if its number is another */
     uint32_t stream_count; /* TCP connections per peer and direction; 0: one */
-    uint64_t digest;       /* of all settings that must agree; joining fails if ranks differ */
+    tt_mesh_settings settings;         /* joining fails if ranks differ */
+    const char *const *setting_names;  /* [TT_MESH_SETTINGS_MAX]; NULL: no more of them */
     char engine[TT_MESH_ENGINE_BYTES]; /* tag of the outside engine, zeros: none; likewise */
     uint64_t timeout_ms;               /* 0: TT_MESH_TIMEOUT_MS */
     uint16_t version_min;              /* 0: this release's */

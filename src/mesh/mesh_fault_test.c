@@ -180,12 +180,13 @@ static void test_other_settings_are_refused_for_everyone(void **state)
     (void)state;
     member members[3];
     job_init(members, 3, AF_INET);
-    members[2].config.digest = 6;
+    members[2].config.settings.digest = 6;
+    members[2].config.settings.parts[1] = 1;
     job_run(members, 3);
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(members[i].status < TT_OK);
         assert_non_null(strstr(members[i].why.text, "rank 2 on "));
-        assert_non_null(strstr(members[i].why.text, "other settings than rank 0"));
+        assert_non_null(strstr(members[i].why.text, "other settings than rank 0 in TUTTI_B;"));
     }
     job_fini(members, 3);
 }

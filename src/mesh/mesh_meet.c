@@ -186,6 +186,22 @@ static void check_servers(tt_mesh_work *work, const tt_mesh_record *record)
     check_role(work, record);
 }
 
+static void settings_differ(tt_mesh_work *work, const tt_mesh_record *record)
+{
+    const tt_mesh_config *config = work->config;
+    tt_text names = {0};
+    for (uint32_t i = 0; i < TT_MESH_SETTINGS_MAX && config->setting_names[i] != NULL; i++) {
+        if (record->settings.parts[i] != config->settings.parts[i]) {
+            tt_text_add(&names, "%sTUTTI_%s", names.length > 0 ? ", " : " in ",
+                        config->setting_names[i]);
+        }
+    }
+    (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
+                            "rank %u on %s runs with other settings than rank 0%.400s; give all "
+                            "ranks the same (tutti config prints them)",
+                            record->rank, record->host, names.bytes);
+}
+
 static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, const uint8_t *body)
 {
     tt_mesh_record record;
@@ -203,11 +219,8 @@ static void record_arrived(tt_mesh_work *work, tt_mesh_connection *connection, c
         engines_differ(work, &record);
         return;
     }
-    if (record.digest != work->config->digest) {
-        (void)tt_mesh_work_fail(work, TT_ERR_MISMATCH,
-                                "rank %u on %s runs with other settings than rank 0; give all "
-                                "ranks the same TUTTI_* variables (tutti config prints them)",
-                                record.rank, record.host);
+    if (record.settings.digest != work->config->settings.digest) {
+        settings_differ(work, &record);
         return;
     }
     check_servers(work, &record);

@@ -48,7 +48,7 @@ tt_status tt_mesh_place_record(tt_mesh_work *work)
     tt_mesh_record *record = &work->records[work->mesh->rank];
     record->rank = work->mesh->rank;
     record->host_id = config->host_id;
-    record->digest = config->digest;
+    record->settings = config->settings;
     memcpy(record->engine, config->engine, sizeof(record->engine));
     record->facts = config->facts;
     if (tt_facts_core_count(record->facts.cores) == 0) { /* unknown */

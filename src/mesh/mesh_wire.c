@@ -26,6 +26,7 @@ typedef struct wire_record {
     uint32_t card_mbits;
     uint32_t server_count;
     uint32_t zero_too;
+    uint16_t setting_parts[TT_MESH_SETTINGS_MAX];
 } wire_record;
 
 typedef struct wire_table {
@@ -49,7 +50,7 @@ void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_ME
     wire_record wire = {.rank = record->rank,
                         .flags = record->flags,
                         .host_id = record->host_id,
-                        .digest = record->digest,
+                        .digest = record->settings.digest,
                         .pid = record->pid,
                         .card_count = record->facts.card_count,
                         .card_mbits = record->facts.card_mbits,
@@ -70,6 +71,7 @@ void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_ME
     memcpy(wire.host, record->host, sizeof(wire.host));
     memcpy(wire.engine, record->engine, sizeof(wire.engine));
     memcpy(wire.cores, record->facts.cores, sizeof(wire.cores));
+    memcpy(wire.setting_parts, record->settings.parts, sizeof(wire.setting_parts));
     memcpy(bytes_out, &wire, sizeof(wire));
 }
 
@@ -129,10 +131,10 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
         .rank = wire.rank,
         .flags = wire.flags,
         .host_id = wire.host_id,
-        .digest = wire.digest,
         .pid = wire.pid,
         .facts = {.card_count = wire.card_count, .card_mbits = wire.card_mbits},
-        .server_count = wire.server_count};
+        .server_count = wire.server_count,
+        .settings = {.digest = wire.digest}};
     if ((wire.flags & ~(uint32_t)TT_MESH_FLAGS) != 0 || wire.zero != 0 || wire.zero_too != 0 ||
         wire.server_count >= TT_LAUNCH_SIZE_MAX || is_zero(wire.cores, sizeof(wire.cores)) ||
         text_length(wire.engine, sizeof(wire.engine)) == SIZE_MAX ||
@@ -144,6 +146,7 @@ tt_status tt_mesh_record_decode(const uint8_t bytes[TT_MESH_RECORD_BYTES],
     memcpy(record.host, wire.host, sizeof(record.host));
     memcpy(record.engine, wire.engine, sizeof(record.engine));
     memcpy(record.facts.cores, wire.cores, sizeof(wire.cores));
+    memcpy(record.settings.parts, wire.setting_parts, sizeof(wire.setting_parts));
     *record_out = record;
     return TT_OK;
 }

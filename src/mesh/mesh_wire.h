@@ -5,8 +5,8 @@
  * After the handshake both directions carry messages: a sealed head {kind, body_bytes, zeros},
  * then the body in sealed blocks (seal.h, mode AEAD). All numbers are little-endian.
  *
- *     record   160 bytes: a rank's identity, where it listens, the facts of its machine, its job's
- *              number of servers
+ *     record   208 bytes: a rank's identity, where it listens, the facts of its machine, its job's
+ *              number of servers, its settings
  *     table    {incarnation u64, size u32, zero u32}, then `size` records in rank order, then rank
  *              0's note to all, of any length to TT_MESH_NOTE_BYTES_MAX
  *     ready, go   empty
@@ -25,7 +25,7 @@
 #include "mesh/mesh.h"
 
 enum {
-    TT_MESH_RECORD_BYTES = 160,
+    TT_MESH_RECORD_BYTES = 208,
     TT_MESH_TABLE_HEAD_BYTES = 16,
     TT_MESH_NAME_BYTES = 16,
     TT_MESH_TEXT_BYTES = 704, /* longest text of FAILED */
@@ -51,7 +51,6 @@ typedef struct tt_mesh_record {
     uint32_t rank;
     uint32_t flags;
     uint64_t host_id;
-    uint64_t digest;
     uint32_t pid;
     tt_launch_address address;        /* where it listens, port included */
     uint8_t name[TT_MESH_NAME_BYTES]; /* of its Unix socket; zeros if it has none */
@@ -59,6 +58,7 @@ typedef struct tt_mesh_record {
     char engine[TT_MESH_ENGINE_BYTES]; /* printable, padded with NULs, if any */
     tt_facts facts;
     uint32_t server_count; /* as its TUTTI_SERVERS has it */
+    tt_mesh_settings settings;
 } tt_mesh_record;
 
 void tt_mesh_record_encode(const tt_mesh_record *record, uint8_t bytes_out[TT_MESH_RECORD_BYTES]);

@@ -76,7 +76,8 @@ class Rules(unittest.TestCase):
         result = job({"TUTTI_CODEC": "int8"}, {})
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr + result.stdout,
-                         "rank 1 on .* runs with other settings than rank 0")
+                         "rank 1 on .* runs with other settings than rank 0 in TUTTI_RULES, "
+                         "TUTTI_CODEC; give all ranks the same")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ static inline void job_init(member *members, uint32_t size, int family)
 {
     uint16_t port;
     const int listen_fd = listener_create(family, &port);
+    static const char *const setting_names[TT_MESH_SETTINGS_MAX] = {"A", "B"};
     memset(members, 0, size * sizeof(*members));
     for (uint32_t rank = 0; rank < size; rank++) {
         member *self = &members[rank];
@@ -105,7 +106,8 @@ static inline void job_init(member *members, uint32_t size, int family)
                                         .listen_fd = rank == 0 ? listen_fd : -1,
                                         .host_id = 1,
                                         .can_share_memory = true,
-                                        .digest = 5,
+                                        .settings = {.digest = 5},
+                                        .setting_names = setting_names,
                                         .timeout_ms = 60000,
                                         .segment = make_segment,
                                         .user = self};

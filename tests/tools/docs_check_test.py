@@ -121,7 +121,7 @@ class DocsCheckTest(unittest.TestCase):
 
     def test_a_size(self):
         self.expect("protocol", "docs/protocol.md", "has 80 bytes", "has 40 bytes", "80")
-        self.expect("protocol", "src/mesh/mesh_wire.h", "TT_MESH_RECORD_BYTES = 160",
+        self.expect("protocol", "src/mesh/mesh_wire.h", "TT_MESH_RECORD_BYTES = 208",
                     "TT_MESH_RECORD_BYTES = 168", "168")
         self.expect("protocol", "docs/protocol.md", "credit: 64 frames", "credit: some frames")
 
