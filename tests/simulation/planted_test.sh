@@ -32,9 +32,13 @@ search() {
         program=$stores
         set -- "$1" "--keep --seeds 300"
         ;;
-    READ_COPY_* | OPENED_WITHOUT_*) # likewise, and processes die
+    OPENED_WITHOUT_*) # likewise, and processes die; one of some thousand seeds shows it
         program=$stores
-        set -- "$1" "--keep --first 10000000 --seeds 900"
+        set -- "$1" "--keep --first 10001000 --seeds 900"
+        ;;
+    READ_COPY_*) # likewise, one of some ten thousand
+        program=$stores
+        set -- "$1" "--keep --first 10018800 --seeds 900"
         ;;
     OTHER_USER_TAKEN)
         accept "$1"
