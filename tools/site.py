@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ("tutti", "store", "schedule", "plugin")
+HEADERS = ("tutti", "store", "sync", "schedule", "plugin")
 LINK = re.compile(r"(\[[^\]]*\])\(([^)\s]+)\)")
 NAVIGATION = (
     ("Start", (("Overview", "README.md"), ("Install", "docs/installing.md"),
@@ -25,6 +25,7 @@ NAVIGATION = (
     ("Python", (("Python and PyTorch", "docs/python.md"),
                 ("From Horovod and DDP", "docs/migrating.md"))),
     ("C interface", (("tutti.h", "api/tutti.md"), ("store.h", "api/store.md"),
+                     ("sync.h", "api/sync.md"),
                      ("schedule.h", "api/schedule.md"), ("plugin.h", "api/plugin.md"),
                      ("Plugins", "docs/plugins.md"))),
     ("Topics", (("Named tensors", "docs/named.md"), ("Scheduling", "docs/scheduling.md"),

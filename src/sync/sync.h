@@ -45,6 +45,7 @@
 #include "kernel/dtype.h"
 #include "platform/platform.h"
 #include "sync/update.h"
+#include "sync/when/when.h"
 
 typedef struct tt_sync tt_sync;
 
