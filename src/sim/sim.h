@@ -11,6 +11,7 @@
 #ifndef TUTTI_SIM_SIM_H
 #define TUTTI_SIM_SIM_H
 
+#include "sim/closed/agreement.h"
 #include "sim/closed/closed_time.h"
 #include "sim/closed/nccl_time.h"
 #include "sim/cluster.h"
