@@ -14,6 +14,7 @@
 #include "sim/closed/agreement.h"
 #include "sim/closed/closed_time.h"
 #include "sim/closed/nccl_time.h"
+#include "sim/closed/server_time.h"
 #include "sim/cluster.h"
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
