@@ -30,6 +30,7 @@ tt_status tt_server_job_init(tt_server_job *job, const tt_cluster *cluster, uint
         .servers = server_count < hosts ? server_count : hosts, /* more gain nothing */
         .card_gbs = cluster->network.bandwidth_gbs * cluster->cards_per_host,
         .latency_us = cluster->network.latency_us + 2 * cluster->overhead_us,
+        .occupied_us = fmax(cluster->overhead_us, cluster->network.gap_us),
         .local_gbs = cluster->generation == TT_CLUSTER_NO_GPU ? 0 : cluster->gpu_local_gbs,
         .copy_gbs = cluster->copy_gbs,
         .reduce_gbs = cluster->reduce_gbs};
@@ -67,12 +68,14 @@ tt_server_time tt_server_exchange(const tt_server_job *job, uint64_t bytes)
         return (tt_server_time){inside, inside};
     }
     const double shares = n * n + k * n - 2 * k;
-    const double network = at_speed(2 * n * (n - 1) * vector / shares, job->card_gbs);
-    const double owned = fmax((n - k) / shares, k > 0 ? 2 * (n - 1) / shares : 0) * vector;
-    const double sums = at_speed((n - 1) * owned, SUM_THREADS * job->reduce_gbs);
-    const double most = fmax(fmax(inside, copies), fmax(network, sums));
+    const double network =
+        at_speed(2 * n * (n - 1) * vector / shares, job->card_gbs) + 4 * job->occupied_us;
+    const double share = fmax((n - k) / shares, k > 0 ? 2 * (n - 1) / shares : 0);
+    const double sum = at_speed((n - 1) * vector, SUM_THREADS * job->reduce_gbs);
+    const double owner = (n - 1) * (at_speed(vector, job->card_gbs) + job->occupied_us);
+    const double most = fmax(fmax(inside, copies), fmax(network, share * sum));
     /* a push, its answer, a pull, its answer */
-    return (tt_server_time){most, inside + copies + network + sums + 4 * job->latency_us};
+    return (tt_server_time){most, inside + copies + sum + 2 * owner + 4 * job->latency_us};
 }
 
 tt_server_time tt_server_push(const tt_server_job *job, uint64_t bytes, uint64_t split_bytes_min)
@@ -80,7 +83,8 @@ tt_server_time tt_server_push(const tt_server_job *job, uint64_t bytes, uint64_t
     const double n = job->hosts, vector = (double)bytes;
     const double ways = bytes < split_bytes_min ? 1 : fmax(job->servers, 1);
     const double inside = (inside_us(job, vector) + copies_us(job, vector)) / 2;
-    const double network = at_speed(fmax(vector, n * vector / ways), job->card_gbs);
+    const double network =
+        at_speed(fmax(vector, n * vector / ways), job->card_gbs) + n * job->occupied_us;
     const double sums = at_speed(n * vector / ways, SUM_THREADS * job->reduce_gbs);
     return (tt_server_time){fmax(fmax(inside, network), sums),
                             inside + network + sums + job->latency_us};

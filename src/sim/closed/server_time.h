@@ -21,6 +21,7 @@ typedef struct tt_server_job {
     uint32_t ranks_per_host;
     double hosts, servers;       /* hosts of workers; of servers alone */
     double card_gbs, latency_us; /* of a host to others */
+    double occupied_us;          /* of a card or processor, for each message */
     double local_gbs;            /* among accelerators of a host; 0: ranks in memory */
     double copy_gbs, reduce_gbs;
 } tt_server_job;
@@ -35,7 +36,8 @@ typedef struct tt_server_time {
     double hold_us, whole_us;
 } tt_server_time;
 
-/* Reduce on the host, copy, push to owners, sum, pull, copy, gather on the host. */
+/* Reduce on the host, copy, push to owners, sum, pull, copy, gather on the host. All owners work as
+ * long if there are many parts; a part has one owner, whose card carries it from and to all. */
 tt_server_time tt_server_exchange(const tt_server_job *job, uint64_t bytes);
 
 /* One direction of a parameter server, the sums of a push in it. A tensor shorter than

@@ -27,6 +27,7 @@ static tt_server_job job_of(uint32_t hosts, uint32_t servers)
     tt_server_job job;
     assert_int_equal(tt_server_job_init(&job, &cluster, 4 * hosts, servers, &why), TT_OK);
     job.copy_gbs = job.local_gbs = job.reduce_gbs = 1000;
+    job.occupied_us = 0;
     return job;
 }
 
@@ -71,6 +72,19 @@ static void test_one_server_is_the_bottleneck_of_a_short_tensor(void **state)
     assert_true(fabs(tt_server_push(&wide, 4 * MIB, 4 * MIB).hold_us - 4 * once) < 1e-9);
 }
 
+/* Of many hosts few parts keep few owners busy: one part waits for its owner's card. */
+static void test_a_part_waits_for_its_owner(void **state)
+{
+    (void)state;
+    tt_server_job job = job_of(128, 0);
+    const double once = MIB / (1000 * job.card_gbs);
+    const tt_server_time time = tt_server_exchange(&job, MIB);
+    assert_true(time.hold_us < 2 * once && time.whole_us > 2 * 127 * once);
+    job.occupied_us = 3;
+    assert_true(tt_server_exchange(&job, 4).whole_us > 2 * 127 * 3);
+    assert_true(tt_server_push(&job, 4, MIB).hold_us > 127 * 3);
+}
+
 static void test_one_host_needs_no_network(void **state)
 {
     (void)state;
@@ -96,6 +110,7 @@ int main(void)
         cmocka_unit_test(test_servers_shorten_an_exchange_as_published),
         cmocka_unit_test(test_more_servers_than_hosts_gain_nothing),
         cmocka_unit_test(test_one_server_is_the_bottleneck_of_a_short_tensor),
+        cmocka_unit_test(test_a_part_waits_for_its_owner),
         cmocka_unit_test(test_one_host_needs_no_network),
         cmocka_unit_test(test_servers_need_hosts),
     };
