@@ -144,7 +144,7 @@ class Simulate(unittest.TestCase):
         self.assertIn("is no depth; give auto, moves or closed",
                       self.refused(*graph, "--sweep", "depth=deep"))
         self.assertIn("is no time", self.refused(*graph, "--sweep", "cycle=0"))
-        self.assertIn("depth moves of 500000 ranks needs",
+        self.assertIn("bytes for 500000 ranks, and 2147483648 are allowed; depth closed fits",
                       self.refused("-g", "resnet50", "--cluster", "dgx2", "-n", 500000, "--depth",
                                    "moves"))
         self.assertIn("is no size", self.refused(*graph, "--sweep", "chunk=1X"))

@@ -236,9 +236,9 @@ static tt_status choose_depth(const tt_job *job, tt_walked_config *config, tt_te
     }
     if (!fits) {
         tt_text_add(why,
-                    "depth moves of %" PRIu32 " ranks needs %" PRIu64
-                    " bytes, more than the %" PRIu64 " it may take; depth closed fits",
-                    job->rank_count, needs.memory_bytes, config->memory_bytes_max);
+                    "depth moves needs %" PRIu64 " bytes for %" PRIu32 " ranks, and %" PRIu64
+                    " are allowed; depth closed fits",
+                    needs.memory_bytes, job->rank_count, config->memory_bytes_max);
         return TT_ERR_NO_MEMORY;
     }
     return TT_OK;
