@@ -33,6 +33,7 @@ typedef struct simulate_values {
     int64_t group_count;
     double cycle_ms;
     int64_t server_count;
+    int control;
     int engine;
     int depth;
     const char *algorithm;
@@ -81,8 +82,12 @@ static const tt_option options[] = {
      "alone",
      "0", NULL, NULL, 0, 1 << 20},
     {'\0', "cycle", TT_OPTION_RATE, AT(cycle_ms), "MS",
-     "milliseconds between two negotiations of horovod and horovod-cached; default: 1", NULL, NULL,
-     NULL, 0, 0},
+     "milliseconds between two negotiations of horovod, horovod-cached and --control original; "
+     "default: 1",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "control", TT_OPTION_CHOICE, AT(control), NULL,
+     "how ranks agree on tensors, of strategy tutti, as TUTTI_CONTROL", "plan",
+     "plan|bitvector|coordinator|original", NULL, 0, 0},
     {'\0', "servers", TT_OPTION_INT, AT(server_count), "N",
      "hosts of servers beside those of ranks, of byteps (0: none) and ps (0: as many as hosts)",
      "0", NULL, NULL, 0, TT_CLUSTER_RANKS_MAX},
@@ -108,7 +113,8 @@ static const tt_option options[] = {
      INT64_MAX},
     {'\0', "sweep", TT_OPTION_LIST, AT(sweeps), "NAME=A,B,...",
      "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, groups, cycle, "
-     "servers, engine, depth, algorithm, seed, or a field of clusters (network.bandwidth_gbs); "
+     "control, servers, engine, depth, algorithm, seed, or a field of clusters "
+     "(network.bandwidth_gbs); "
      "given several times: a grid",
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
@@ -274,30 +280,44 @@ static tt_status set_cycle(const char *text, double *cycle_us_out, tt_text *why)
     return TT_OK;
 }
 
-static tt_status set_engine(const char *text, tt_engine *engine_out, tt_text *why)
+/* The place of a word among `count` names. */
+static tt_status set_word(const char *text, const char *const *names, int count, tt_text *why,
+                          int *place_out)
 {
-    for (int i = 0; i < TT_ENGINE_SERVERS; i++) {
-        if (strcmp(text, tt_engine_name((tt_engine)i)) == 0) {
-            *engine_out = (tt_engine)i;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *place_out = i;
             return TT_OK;
         }
     }
     tt_text_add_quoted(why, text, SHOWN_BYTES);
-    tt_text_add(why, " is no engine; give auto, tutti, nccl or mpi");
+    tt_text_add(why, " is none of");
+    for (int i = 0; i < count; i++) {
+        tt_text_add(why, "%s %s", i > 0 ? "," : "", names[i]);
+    }
     return TT_ERR_BAD_ARGUMENT;
 }
 
-static tt_status set_depth(const char *text, tt_depth *depth_out, tt_text *why)
+static tt_status set_mode(tt_job *job, const char *name, const char *text, tt_text *why)
 {
-    for (int i = 0; i < TT_DEPTHS; i++) {
-        if (strcmp(text, tt_depth_name((tt_depth)i)) == 0) {
-            *depth_out = (tt_depth)i;
-            return TT_OK;
-        }
+    const char *names[TT_ENGINES];
+    const bool is_engine = strcmp(name, "engine") == 0, is_depth = strcmp(name, "depth") == 0;
+    const int count = is_engine ? TT_ENGINE_SERVERS : is_depth ? TT_DEPTHS : TT_AGREE_MODES;
+    int place = 0;
+    for (int i = 0; i < count; i++) {
+        names[i] = is_engine  ? tt_engine_name((tt_engine)i)
+                   : is_depth ? tt_depth_name((tt_depth)i)
+                              : tt_agree_mode_name((tt_agree_mode)i);
     }
-    tt_text_add_quoted(why, text, SHOWN_BYTES);
-    tt_text_add(why, " is no depth; give auto, moves or closed");
-    return TT_ERR_BAD_ARGUMENT;
+    TT_TRY(set_word(text, names, count, why, &place));
+    if (is_engine) {
+        job->engine = (tt_engine)place;
+    } else if (is_depth) {
+        job->depth = (tt_depth)place;
+    } else {
+        job->settings.control = (tt_agree_mode)place;
+    }
+    return TT_OK;
 }
 
 static tt_status set_field(simulation *own, const char *name, const char *value)
@@ -306,8 +326,8 @@ static tt_status set_field(simulation *own, const char *name, const char *value)
     if (field == NULL) {
         tt_text_add_quoted(&own->why, name, SHOWN_BYTES);
         tt_text_add(&own->why, " cannot be swept; give ranks, strategy, cluster, chunk, credit, "
-                               "fuse, groups, cycle, servers, engine, depth, algorithm, seed, or a "
-                               "field of clusters: ");
+                               "fuse, groups, cycle, control, servers, engine, depth, algorithm, "
+                               "seed, or a field of clusters: ");
         tt_cluster_field_suggest(name, &own->why);
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -340,10 +360,9 @@ static tt_status set_coordinate(simulation *own, const char *name, const char *v
         return set_number32(value, &job->settings.server_count, &own->why);
     } else if (strcmp(name, "cycle") == 0) {
         return set_cycle(value, &job->settings.cycle_us, &own->why);
-    } else if (strcmp(name, "engine") == 0) {
-        return set_engine(value, &job->engine, &own->why);
-    } else if (strcmp(name, "depth") == 0) {
-        return set_depth(value, &job->depth, &own->why);
+    } else if (strcmp(name, "engine") == 0 || strcmp(name, "depth") == 0 ||
+               strcmp(name, "control") == 0) {
+        return set_mode(job, name, value, &own->why);
     }
     return set_field(own, name, value);
 }
@@ -364,7 +383,10 @@ static tt_status check_settings(const tt_job *job, tt_text *why)
         {settings->fuse_bytes > 0 && !strategy->takes_fuse, "--fuse"},
         {settings->chunk_bytes > 0 && (strategy->takes_cycles || strategy->pushes), "--chunk"},
         {settings->group_count > 0 && !strategy->takes_cycles, "--groups"},
-        {settings->cycle_us > 0 && !strategy->takes_cycles, "--cycle"},
+        {settings->cycle_us > 0 && !strategy->takes_cycles &&
+             settings->control != TT_AGREE_ORIGINAL,
+         "--cycle"},
+        {settings->control != TT_AGREE_PLAN && !strategy->takes_control, "--control"},
         {settings->server_count > 0 && !strategy->takes_servers, "--servers"},
         {job->algorithm != NULL && engine != TT_ENGINE_TUTTI, "--algorithm"},
     };
@@ -391,6 +413,7 @@ static tt_status set_job(simulation *own)
                                      .group_count = (uint32_t)values->group_count,
                                      .cycle_us = 1000 * values->cycle_ms,
                                      .server_count = (uint32_t)values->server_count,
+                                     .control = (tt_agree_mode)values->control,
                                      .crosses_steps = values->crosses_steps},
                         .engine = (tt_engine)values->engine,
                         .depth = (tt_depth)values->depth,

@@ -101,6 +101,15 @@ class Simulate(unittest.TestCase):
         counts = [sum(row["exchange_sizes"].values()) for row in cycles]
         self.assertEqual(counts, sorted(counts, reverse=True))
 
+    def test_modes_of_control_are_told_apart(self):
+        rows = self.rows("-g", "resnet50", "-n", 6000, "--cluster", "summit", "--sweep",
+                         "control=plan,bitvector,coordinator,original")
+        steps = [row["us"]["step"] for row in rows]
+        self.assertEqual(steps, sorted(steps))
+        self.assertEqual(rows[0]["us"]["agreement"], 0)
+        self.assertLess(rows[2]["us"]["agreement"], 1000)
+        self.assertGreater(rows[3]["us"]["agreement"], 1000000)
+
     def test_a_slow_rank_is_waited_for(self):
         plain, = self.rows("-g", "resnet50", "-n", 16)
         slow, = self.rows("-g", "resnet50", "-n", 16, "--slow", "3=1.5")
@@ -139,10 +148,12 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--strategy", "ddp", "--depth", "moves"))
         self.assertIn("cluster laptop has no accelerators for NCCL",
                       self.refused(*graph, "--cluster", "laptop", "--engine", "nccl"))
-        self.assertIn("is no engine; give auto, tutti, nccl or mpi",
+        self.assertIn("is none of auto, tutti, nccl, mpi",
                       self.refused(*graph, "--sweep", "engine=gloo"))
-        self.assertIn("is no depth; give auto, moves or closed",
+        self.assertIn("is none of auto, moves, closed",
                       self.refused(*graph, "--sweep", "depth=deep"))
+        self.assertIn("--control has no effect on strategy ddp",
+                      self.refused(*graph, "--strategy", "ddp", "--control", "original"))
         self.assertIn("is no time", self.refused(*graph, "--sweep", "cycle=0"))
         self.assertIn("bytes for 500000 ranks, and 2147483648 are allowed; depth closed fits",
                       self.refused("-g", "resnet50", "--cluster", "dgx2", "-n", 500000, "--depth",

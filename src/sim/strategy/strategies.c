@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * strategies.c - the table of strategies; see strategy.h. */
+#include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -15,9 +16,9 @@ enum {
     DDP_BYTES = 25 * MIB,             /* bucket_cap_mb */
     DDP_FIRST_BYTES = 1 * MIB,        /* dist._DEFAULT_FIRST_BUCKET_BYTES */
     TF_PACK_BYTES = 50 * 1000000,     /* bytes_per_pack, as TensorFlow's documents set it */
-    HOROVOD_FUSION_BYTES = 128 * MIB, /* HOROVOD_FUSION_THRESHOLD and */
-    HOROVOD_CYCLE_US = 1000,          /* HOROVOD_CYCLE_TIME since 0.21; before, 64 MiB and 5 ms */
-    BYTEPS_PART_BYTES = 4096000,      /* BYTEPS_PARTITION_BYTES */
+    HOROVOD_FUSION_BYTES = 128 * MIB, /* HOROVOD_FUSION_THRESHOLD */
+    CYCLE_US = 1000, /* TUTTI_CYCLE, and HOROVOD_CYCLE_TIME since 0.21; before, 5 ms and 64 MiB */
+    BYTEPS_PART_BYTES = 4096000, /* BYTEPS_PARTITION_BYTES */
 };
 
 /* ---- tutti ---- */
@@ -64,6 +65,57 @@ static tt_status tutti_fill(const tt_strategy_settings *settings, const uint32_t
     return TT_OK;
 }
 
+/* A bit for each tensor and three of state, in whole words (negotiate/round.c). */
+static double vector_bytes(const tt_timetable *plan)
+{
+    return 8 * (double)((plan->workload->tensor_count + 3 + 63) / 64);
+}
+
+typedef struct round_costs {
+    const tt_agree_job *agreement;
+    tt_agree_mode mode;
+    double vector_bytes;
+} round_costs;
+
+static double round_us(const void *user, uint32_t tensor_count)
+{
+    const round_costs *costs = user;
+    if (costs->mode == TT_AGREE_BITVECTOR) {
+        return tt_agree_bitvector_us(costs->agreement, costs->vector_bytes);
+    } else if (costs->mode == TT_AGREE_COORDINATOR) {
+        return tt_agree_coordinator_us(costs->agreement, costs->vector_bytes, tensor_count);
+    }
+    const tt_agree_star star = tt_agree_original(costs->agreement, tensor_count);
+    return star.gather_us + star.send_us + star.last_us;
+}
+
+/* Without a plan, rounds of negotiation follow each other as long as there are tensors, those of
+ * the original mode in cycles. */
+static tt_status tutti_agree(const tt_strategy_input *input, tt_timetable *plan)
+{
+    const tt_strategy_settings *settings = input->settings;
+    const round_costs costs = {input->agreement, settings->control, vector_bytes(plan)};
+    const bool has_cycles = settings->control == TT_AGREE_ORIGINAL;
+    const tt_cycle_rule rule = {.cycle_us = !has_cycles              ? 0
+                                            : settings->cycle_us > 0 ? settings->cycle_us
+                                                                     : CYCLE_US,
+                                .agree_us = round_us,
+                                .user = &costs};
+    double *agreed_us =
+        tt_scratch_take(&plan->scratch, plan->workload->tensor_count, sizeof(*agreed_us));
+    TT_TRY(tt_scratch_status(&plan->scratch));
+    TT_TRY(tt_agreed_by_cycles(&rule, plan->workload, &plan->scratch, agreed_us));
+    for (uint32_t i = 0; i < plan->transfer_count; i++) {
+        tt_transfer *transfer = &plan->transfers[i];
+        double last_us = 0;
+        for (uint32_t k = 0; k < transfer->member_count; k++) {
+            last_us = fmax(last_us, agreed_us[plan->members[transfer->member_first + k]]);
+        }
+        transfer->delay_us = last_us - tt_policy_ready_us(plan, transfer);
+    }
+    return TT_OK;
+}
+
 static tt_status tutti_plan(const tt_strategy_input *asked, tt_timetable *plan)
 {
     const tt_strategy_settings *settings = asked->settings;
@@ -75,7 +127,8 @@ static tt_status tutti_plan(const tt_strategy_input *asked, tt_timetable *plan)
     TT_TRY(tt_plan_use_places(plan->workload, &plan->scratch, &places));
     tt_policy_set_limits(&input, plan);
     plan->keeps_barrier = !settings->crosses_steps;
-    return tutti_fill(settings, places, plan);
+    TT_TRY(tutti_fill(settings, places, plan));
+    return settings->control == TT_AGREE_PLAN ? TT_OK : tutti_agree(asked, plan);
 }
 
 static const tt_strategy tutti = {
@@ -88,6 +141,7 @@ static const tt_strategy tutti = {
     .can_cross = true,
     .takes_credit = true,
     .takes_fuse = true,
+    .takes_control = true,
     .plan = tutti_plan,
 };
 
@@ -131,8 +185,14 @@ static const tt_strategy tf_distribute = {
 
 typedef struct cycle_costs {
     const tt_agree_job *agreement;
+    const tt_wire *wire;
     double all_tensors;
 } cycle_costs;
+
+static double exchange_us(const void *user, uint64_t bytes)
+{
+    return tt_wire_time_us(((const cycle_costs *)user)->wire, TT_TASK_ALLREDUCE, bytes);
+}
 
 static double coordinator_us(const void *user, uint32_t tensor_count)
 {
@@ -149,13 +209,15 @@ static tt_status cycles_plan(const tt_strategy_input *input, tt_timetable *plan,
                              double (*agree_us)(const void *user, uint32_t tensor_count))
 {
     const tt_strategy_settings *settings = input->settings;
-    const cycle_costs costs = {input->agreement, (double)plan->workload->tensor_count};
-    const tt_cycle_rule rule = {
-        .cycle_us = settings->cycle_us > 0 ? settings->cycle_us : HOROVOD_CYCLE_US,
-        .fusion_bytes = settings->fuse_bytes > 0 ? settings->fuse_bytes : HOROVOD_FUSION_BYTES,
-        .group_count = settings->group_count,
-        .agree_us = agree_us,
-        .user = &costs};
+    const cycle_costs costs = {input->agreement, input->wire, (double)plan->workload->tensor_count};
+    const tt_cycle_rule rule = {.cycle_us = settings->cycle_us > 0 ? settings->cycle_us : CYCLE_US,
+                                .fusion_bytes = settings->fuse_bytes > 0 ? settings->fuse_bytes
+                                                                         : HOROVOD_FUSION_BYTES,
+                                .group_count = settings->group_count,
+                                .agree_us = agree_us,
+                                /* NCCL's are put into a stream */
+                                .exchange_us = input->engine == TT_ENGINE_NCCL ? NULL : exchange_us,
+                                .user = &costs};
     plan->keeps_barrier = true;
     return tt_launch_by_cycles(&rule, plan);
 }
@@ -233,6 +295,14 @@ static const tt_strategy ps = {
     .pushes = true,
     .plan = ps_plan,
 };
+
+const char *tt_agree_mode_name(tt_agree_mode mode)
+{
+    static const char *const names[TT_AGREE_MODES] = {"plan", "bitvector", "coordinator",
+                                                      "original"};
+    TT_ASSERT(mode < TT_AGREE_MODES);
+    return names[mode];
+}
 
 /* ---- the table ---- */
 

@@ -177,12 +177,13 @@ static tt_status configure(const tt_job *job, tt_engine engine, tt_text *why,
 }
 
 /* The lengths of the plan are asked for. */
-static tt_status plan_job(const tt_job *job, const tt_wire *costs, tt_timetable *plan)
+static tt_status plan_job(const tt_job *job, tt_engine engine, const tt_wire *costs,
+                          tt_timetable *plan)
 {
     tt_agree_job agreement;
     tt_agree_job_init(&agreement, job->cluster, job->rank_count);
     const tt_strategy_input input = {
-        .settings = &job->settings, .wire = costs, .agreement = &agreement};
+        .settings = &job->settings, .wire = costs, .agreement = &agreement, .engine = engine};
     TT_TRY(tt_plan_init(plan, job->workload, job->allocator));
     const tt_status status = job->strategy->plan(&input, plan);
     if (status != TT_OK) {
@@ -204,7 +205,7 @@ static tt_status survey(const tt_job *job, const tt_walked_config *config, tt_wa
     closed.source = TT_WIRE_CLOSED;
     TT_TRY(tt_walked_wire_create(&closed, &unused, &wire));
     const tt_wire costs = tt_walked_wire_costs(wire, job->strategy->overlaps);
-    tt_status status = plan_job(job, &costs, &plan);
+    tt_status status = plan_job(job, TT_ENGINE_TUTTI, &costs, &plan);
     if (status == TT_OK) {
         status = count(&plan, wire, &unused, &result);
         tt_plan_fini(&plan);
@@ -268,7 +269,7 @@ static tt_status train(const tt_job *job, tt_walked_wire *wire, tt_text *why, tt
     const bool overlaps = job->strategy->overlaps && result->engine == TT_ENGINE_TUTTI;
     const tt_wire costs = tt_walked_wire_costs(wire, overlaps);
     tt_timetable plan;
-    TT_TRY(plan_job(job, &costs, &plan));
+    TT_TRY(plan_job(job, result->engine, &costs, &plan));
     const tt_training training = {.plan = &plan,
                                   .wire = costs,
                                   .noise = &noise,

@@ -288,6 +288,40 @@ static void test_agreeing_costs_what_the_mode_says(void **state)
     assert_true(step_us[0] > step_us[1] && step_us[1] > step_us[2]);
 }
 
+/* The same all-reduces: with a plan at once, else after a round, a tree, a star. */
+static void test_modes_of_control_cost_more_and_more(void **state)
+{
+    (void)state;
+    tt_tensor tensors[TENSORS];
+    tt_workload workload;
+    make_workload(tensors, &workload);
+    const tt_cluster cluster = cluster_of("summit");
+    double before_us = -1;
+    for (int mode = 0; mode < TT_AGREE_MODES; mode++) {
+        tt_job job = job_of(&cluster, &workload, "tutti");
+        job.rank_count = 768;
+        job.settings.control = (tt_agree_mode)mode;
+        const double agreement_us = run(&job).training.agreement_us;
+        assert_true(agreement_us > before_us && (mode > 0 || agreement_us <= 0));
+        before_us = agreement_us;
+    }
+}
+
+/* What was requested while MPI exchanged is exchanged as one. */
+static void test_mpi_keeps_the_thread_of_horovod(void **state)
+{
+    (void)state;
+    tt_tensor tensors[TENSORS];
+    tt_workload workload;
+    make_workload(tensors, &workload);
+    const tt_cluster cluster = cluster_of("ethernet-10g");
+    tt_job job = job_of(&cluster, &workload, "horovod-cached");
+    job.engine = TT_ENGINE_NCCL;
+    const uint32_t in_stream = run(&job).exchange_count;
+    job.engine = TT_ENGINE_MPI;
+    assert_true(run(&job).exchange_count < in_stream);
+}
+
 static void test_groups_are_requested_together(void **state)
 {
     (void)state;
@@ -369,6 +403,8 @@ int main(void)
         cmocka_unit_test(test_a_depth_that_does_not_fit_is_refused),
         cmocka_unit_test(test_engines_are_the_strategies_own_or_those_asked_for),
         cmocka_unit_test(test_agreeing_costs_what_the_mode_says),
+        cmocka_unit_test(test_modes_of_control_cost_more_and_more),
+        cmocka_unit_test(test_mpi_keeps_the_thread_of_horovod),
         cmocka_unit_test(test_groups_are_requested_together),
         cmocka_unit_test(test_servers_take_load_off_the_hosts),
         cmocka_unit_test(test_what_cannot_be_is_refused),
