@@ -195,19 +195,19 @@ static tt_status plan_job(const tt_job *job, tt_engine engine, const tt_wire *co
 }
 
 /* What walking a job's exchanges takes, planned by formula. */
-static tt_status survey(const tt_job *job, const tt_walked_config *config, tt_walked_needs *needs)
+static tt_status survey(const tt_job *job, const tt_walked_config *config, tt_text *why,
+                        tt_walked_needs *needs)
 {
-    tt_text unused = {.length = 0};
     tt_walked_config closed = *config;
     tt_walked_wire *wire = NULL;
     tt_job_result result = {.exchange_count = 0};
     tt_timetable plan;
     closed.source = TT_WIRE_CLOSED;
-    TT_TRY(tt_walked_wire_create(&closed, &unused, &wire));
+    TT_TRY(tt_walked_wire_create(&closed, why, &wire));
     const tt_wire costs = tt_walked_wire_costs(wire, job->strategy->overlaps);
     tt_status status = plan_job(job, TT_ENGINE_TUTTI, &costs, &plan);
     if (status == TT_OK) {
-        status = count(&plan, wire, &unused, &result);
+        status = count(&plan, wire, why, &result);
         tt_plan_fini(&plan);
     }
     *needs = tt_walked_wire_survey(wire);
@@ -223,8 +223,9 @@ static tt_status choose_depth(const tt_job *job, tt_walked_config *config, tt_te
     if (job->depth == TT_DEPTH_CLOSED) {
         return TT_OK;
     }
-    const tt_status status = is_one_host ? TT_ERR_UNSUPPORTED : survey(job, config, &needs);
+    const tt_status status = is_one_host ? TT_ERR_UNSUPPORTED : survey(job, config, why, &needs);
     if (status == TT_ERR_UNSUPPORTED) {
+        tt_text_clear(why);
         config->source = TT_WIRE_MOVES;
         return TT_OK;
     }

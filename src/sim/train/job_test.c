@@ -202,6 +202,12 @@ static void test_auto_walks_what_is_short(void **state)
     job.rank_count = RANKS;
     job.memory_bytes_max = 1000; /* too little for moves */
     assert_int_equal(run(&job).depth, TT_DEPTH_CLOSED);
+    job.memory_bytes_max = 0;
+    job.algorithm = "pairwise"; /* no all-reduce: the built-in choice */
+    assert_int_equal(run(&job).depth, TT_DEPTH_MOVES);
+    job.algorithm = NULL;
+    job.rank_count = 6; /* one host: no formula */
+    assert_int_equal(run(&job).depth, TT_DEPTH_MOVES);
 }
 
 static void test_a_depth_that_does_not_fit_is_refused(void **state)
