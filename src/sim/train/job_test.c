@@ -365,7 +365,7 @@ static void test_servers_take_load_off_the_hosts(void **state)
     job.cluster = &laptop;
     job.rank_count = 8;
     assert_int_equal(tt_job_run(&job, &why, &result), TT_ERR_BAD_CONFIG);
-    assert_non_null(strstr(why.bytes, "1 hosts of ranks and 4 of servers do not fit"));
+    assert_non_null(strstr(why.bytes, "1 for ranks and 4 for servers are needed, and there are 1"));
 }
 
 static void test_what_cannot_be_is_refused(void **state)
