@@ -17,7 +17,7 @@
 #include "cli/simulate/sweep.h"
 #include "sim/sim.h"
 
-enum { EXIT_USAGE = 2, SLOW_MAX = 64, SHOWN_BYTES = 60 };
+enum { EXIT_USAGE = 2, SLOW_MAX = 64, SHOWN_BYTES = 60, CYCLE_MS_MAX = 60000 };
 
 typedef struct simulate_values {
     const char *graph;
@@ -30,6 +30,12 @@ typedef struct simulate_values {
     uint64_t chunk_bytes;
     uint64_t credit_bytes;
     uint64_t fuse_bytes;
+    int64_t group_count;
+    double cycle_ms;
+    int64_t server_count;
+    int control;
+    int engine;
+    int depth;
     const char *algorithm;
     bool crosses_steps;
     tt_option_list slow;
@@ -68,7 +74,31 @@ static const tt_option options[] = {
     {'\0', "credit", TT_OPTION_BYTES, AT(credit_bytes), "BYTES",
      "bytes in flight, of strategy tutti; 0 is four chunks", "0", NULL, NULL, 0, 0},
     {'\0', "fuse", TT_OPTION_BYTES, AT(fuse_bytes), "BYTES",
-     "tensors up to this length are fused, of strategy tutti; 0: 64K", "0", NULL, NULL, 0, 0},
+     "tensors up to this length are fused, of strategy tutti (0: 64K); of horovod and "
+     "horovod-cached together up to this (0: 128M)",
+     "0", NULL, NULL, 0, 0},
+    {'\0', "groups", TT_OPTION_INT, AT(group_count), "N",
+     "of consecutive tensors that are requested together, of horovod and horovod-cached; 0: each "
+     "alone",
+     "0", NULL, NULL, 0, 1 << 20},
+    {'\0', "cycle", TT_OPTION_RATE, AT(cycle_ms), "MS",
+     "milliseconds between two negotiations of horovod, horovod-cached and --control original; "
+     "default: 1",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "control", TT_OPTION_CHOICE, AT(control), NULL,
+     "how ranks agree on tensors, of strategy tutti, as TUTTI_CONTROL", "plan",
+     "plan|bitvector|coordinator|original", NULL, 0, 0},
+    {'\0', "servers", TT_OPTION_INT, AT(server_count), "N",
+     "hosts of servers beside those of ranks, of byteps (0: none) and ps (0: as many as hosts)",
+     "0", NULL, NULL, 0, TT_CLUSTER_RANKS_MAX},
+    {'\0', "engine", TT_OPTION_CHOICE, AT(engine), NULL,
+     "what makes the all-reduces; auto: tutti for tutti, NCCL for others where the cluster has "
+     "accelerators, else tutti for ddp and tf-distribute and mpi for Horovod",
+     "auto", "auto|tutti|nccl|mpi", NULL, 0, 0},
+    {'\0', "depth", TT_OPTION_CHOICE, AT(depth), NULL,
+     "how times of Tutti's all-reduces are found: message by message, or by formula; auto: moves "
+     "where they take seconds and fit the memory",
+     "auto", "auto|moves|closed", NULL, 0, 0},
     {'\0', "algorithm", TT_OPTION_STRING, AT(algorithm), "NAME",
      "of all-reduces, where it fits; default: as the library chooses", NULL, NULL, NULL, 0, 0},
     {'\0', "cross", TT_OPTION_FLAG, AT(crosses_steps), NULL,
@@ -82,9 +112,10 @@ static const tt_option options[] = {
     {'\0', "seed", TT_OPTION_INT, AT(seed), "N", "of the noise of ranks", "1", NULL, NULL, 0,
      INT64_MAX},
     {'\0', "sweep", TT_OPTION_LIST, AT(sweeps), "NAME=A,B,...",
-     "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, algorithm, seed, "
-     "or "
-     "a field of clusters (network.bandwidth_gbs); given several times: a grid",
+     "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, groups, cycle, "
+     "control, servers, engine, depth, algorithm, seed, or a field of clusters "
+     "(network.bandwidth_gbs); "
+     "given several times: a grid",
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
      NULL, NULL, 0, 0},
@@ -229,13 +260,74 @@ static tt_status set_count(const char *text, uint64_t most, uint64_t *count_out,
     return TT_OK;
 }
 
+static tt_status set_number32(const char *text, uint32_t *count_out, tt_text *why)
+{
+    uint64_t number = 0;
+    TT_TRY(set_count(text, TT_CLUSTER_RANKS_MAX, &number, why));
+    *count_out = (uint32_t)number;
+    return TT_OK;
+}
+
+static tt_status set_cycle(const char *text, double *cycle_us_out, tt_text *why)
+{
+    double value;
+    if (!tt_config_parse_real(text, &value) || !(value > 0)) {
+        tt_text_add_quoted(why, text, SHOWN_BYTES);
+        tt_text_add(why, " is no time; give milliseconds above 0");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    *cycle_us_out = 1000 * value;
+    return TT_OK;
+}
+
+/* The place of a word among `count` names. */
+static tt_status set_word(const char *text, const char *const *names, int count, tt_text *why,
+                          int *place_out)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *place_out = i;
+            return TT_OK;
+        }
+    }
+    tt_text_add_quoted(why, text, SHOWN_BYTES);
+    tt_text_add(why, " is none of");
+    for (int i = 0; i < count; i++) {
+        tt_text_add(why, "%s %s", i > 0 ? "," : "", names[i]);
+    }
+    return TT_ERR_BAD_ARGUMENT;
+}
+
+static tt_status set_mode(tt_job *job, const char *name, const char *text, tt_text *why)
+{
+    const char *names[TT_ENGINES];
+    const bool is_engine = strcmp(name, "engine") == 0, is_depth = strcmp(name, "depth") == 0;
+    const int count = is_engine ? TT_ENGINE_SERVERS : is_depth ? TT_DEPTHS : TT_AGREE_MODES;
+    int place = 0;
+    for (int i = 0; i < count; i++) {
+        names[i] = is_engine  ? tt_engine_name((tt_engine)i)
+                   : is_depth ? tt_depth_name((tt_depth)i)
+                              : tt_agree_mode_name((tt_agree_mode)i);
+    }
+    TT_TRY(set_word(text, names, count, why, &place));
+    if (is_engine) {
+        job->engine = (tt_engine)place;
+    } else if (is_depth) {
+        job->depth = (tt_depth)place;
+    } else {
+        job->settings.control = (tt_agree_mode)place;
+    }
+    return TT_OK;
+}
+
 static tt_status set_field(simulation *own, const char *name, const char *value)
 {
     const tt_cluster_field *field = tt_cluster_field_find(name);
     if (field == NULL) {
         tt_text_add_quoted(&own->why, name, SHOWN_BYTES);
         tt_text_add(&own->why, " cannot be swept; give ranks, strategy, cluster, chunk, credit, "
-                               "fuse, algorithm, seed, or a field of clusters: ");
+                               "fuse, groups, cycle, control, servers, engine, depth, algorithm, "
+                               "seed, or a field of clusters: ");
         tt_cluster_field_suggest(name, &own->why);
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -245,7 +337,6 @@ static tt_status set_field(simulation *own, const char *name, const char *value)
 static tt_status set_coordinate(simulation *own, const char *name, const char *value)
 {
     tt_job *job = &own->job;
-    uint64_t number = 0;
     if (strcmp(name, "strategy") == 0) {
         return find_strategy(value, &own->why, &job->strategy);
     } else if (strcmp(name, "cluster") == 0) {
@@ -262,9 +353,16 @@ static tt_status set_coordinate(simulation *own, const char *name, const char *v
     } else if (strcmp(name, "seed") == 0) {
         return set_count(value, INT64_MAX, &job->seed, &own->why);
     } else if (strcmp(name, "ranks") == 0) {
-        TT_TRY(set_count(value, TT_CLUSTER_RANKS_MAX, &number, &own->why));
-        job->rank_count = (uint32_t)number;
-        return TT_OK;
+        return set_number32(value, &job->rank_count, &own->why);
+    } else if (strcmp(name, "groups") == 0) {
+        return set_number32(value, &job->settings.group_count, &own->why);
+    } else if (strcmp(name, "servers") == 0) {
+        return set_number32(value, &job->settings.server_count, &own->why);
+    } else if (strcmp(name, "cycle") == 0) {
+        return set_cycle(value, &job->settings.cycle_us, &own->why);
+    } else if (strcmp(name, "engine") == 0 || strcmp(name, "depth") == 0 ||
+               strcmp(name, "control") == 0) {
+        return set_mode(job, name, value, &own->why);
     }
     return set_field(own, name, value);
 }
@@ -273,17 +371,36 @@ static tt_status set_coordinate(simulation *own, const char *name, const char *v
 static tt_status check_settings(const tt_job *job, tt_text *why)
 {
     const tt_strategy *strategy = job->strategy;
-    const char *unused = NULL;
-    if (job->settings.crosses_steps && !strategy->can_cross) {
-        unused = "--cross";
-    } else if (job->settings.credit_bytes > 0 && !strategy->takes_credit) {
-        unused = "--credit";
-    } else if (job->settings.fuse_bytes > 0 && !strategy->takes_fuse) {
-        unused = "--fuse";
-    }
-    if (unused != NULL) {
-        tt_text_add(why, "%s has no effect on strategy %s; leave it out", unused, strategy->name);
+    const tt_strategy_settings *settings = &job->settings;
+    const tt_engine engine =
+        tt_strategy_engine(strategy, job->engine, job->cluster->generation != TT_CLUSTER_NO_GPU);
+    const struct {
+        bool is_unused;
+        const char *name;
+    } rules[] = {
+        {settings->crosses_steps && !strategy->can_cross, "--cross"},
+        {settings->credit_bytes > 0 && !strategy->takes_credit, "--credit"},
+        {settings->fuse_bytes > 0 && !strategy->takes_fuse, "--fuse"},
+        {settings->chunk_bytes > 0 && (strategy->takes_cycles || strategy->pushes), "--chunk"},
+        {settings->group_count > 0 && !strategy->takes_cycles, "--groups"},
+        {settings->cycle_us > 0 && !strategy->takes_cycles &&
+             settings->control != TT_AGREE_ORIGINAL,
+         "--cycle"},
+        {settings->control != TT_AGREE_PLAN && !strategy->takes_control, "--control"},
+        {settings->server_count > 0 && !strategy->takes_servers, "--servers"},
+        {job->algorithm != NULL && engine != TT_ENGINE_TUTTI, "--algorithm"},
+    };
+    if (settings->cycle_us > CYCLE_MS_MAX * 1000.0) {
+        tt_text_add(why, "--cycle: %g ms; give at most %d", settings->cycle_us / 1000,
+                    CYCLE_MS_MAX);
         return TT_ERR_BAD_ARGUMENT;
+    }
+    for (size_t i = 0; i < TT_ARRAY_COUNT(rules); i++) {
+        if (rules[i].is_unused) {
+            tt_text_add(why, "%s has no effect on strategy %s with engine %s; leave it out",
+                        rules[i].name, strategy->name, tt_engine_name(engine));
+            return TT_ERR_BAD_ARGUMENT;
+        }
     }
     return TT_OK;
 }
@@ -298,7 +415,13 @@ static tt_status set_job(simulation *own)
                         .settings = {.chunk_bytes = values->chunk_bytes,
                                      .credit_bytes = values->credit_bytes,
                                      .fuse_bytes = values->fuse_bytes,
+                                     .group_count = (uint32_t)values->group_count,
+                                     .cycle_us = 1000 * values->cycle_ms,
+                                     .server_count = (uint32_t)values->server_count,
+                                     .control = (tt_agree_mode)values->control,
                                      .crosses_steps = values->crosses_steps},
+                        .engine = (tt_engine)values->engine,
+                        .depth = (tt_depth)values->depth,
                         .algorithm = values->algorithm,
                         .step_count = (uint32_t)values->step_count,
                         .seed = (uint64_t)values->seed,
@@ -426,6 +549,9 @@ static const tt_command_note examples[] = {
     {"tutti simulate -g vgg16 --sweep network.bandwidth_gbs=1,2,5,10 --json vgg.json",
      "What a faster network would gain:"},
     {"tutti simulate -g resnet50 -n 16 --slow 3=1.5", "What one slow rank costs:"},
+    {"tutti simulate -g resnet50 --cluster summit --sweep ranks=96,768,6000,27600 --sweep "
+     "strategy=tutti,horovod-cached,horovod --engine nccl",
+     "What agreeing on tensors costs, with the same all-reduces:"},
     {NULL, NULL},
 };
 
@@ -435,10 +561,11 @@ const tt_command tt_command_simulate = {
     .operands = "",
     .description =
         "Takes a graph, trace or known network, and a cluster; plans the exchange of gradients as "
-        "the strategy does; walks each all-reduce of the plan, message by message, on the "
-        "cluster's "
-        "cards, links and memory with the library's own algorithms; and computes training steps "
-        "whose ranks differ as the cluster's noise says. Nothing is measured here.\n\n"
+        "the strategy does; finds how long each exchange of the plan takes; and computes training "
+        "steps whose ranks differ as the cluster's noise says. All-reduces of Tutti are walked "
+        "message by message on the cluster's cards, links and memory with the library's own "
+        "algorithms, or computed by formula (--depth); those of NCCL are its own model of them, "
+        "those of MPI and of servers formulas. Nothing is measured here.\n\n"
         "The step is its mean over --steps; p5 and p95 are percentiles over steps. It is the sum "
         "of: computation, of the mean rank; waiting for the slowest rank, without which no "
         "all-reduce ends; exposed communication, which computation does not hide; agreement on "
