@@ -12,8 +12,8 @@
 #include "base/nearest.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
-#include "cli/schedule/graph_file.h"
 #include "cli/simulate/simulate_report.h"
+#include "cli/simulate/simulate_workload.h"
 #include "cli/simulate/sweep.h"
 #include "sim/sim.h"
 
@@ -23,6 +23,9 @@ typedef struct simulate_values {
     const char *graph;
     int64_t batch;
     double samples_per_s;
+    int64_t pass_count;
+    double time_scale;
+    double bytes_scale;
     int dtype;
     int64_t rank_count;
     const char *cluster;
@@ -48,11 +51,18 @@ static const tt_option options[] = {
      "tutti schedule --list",
      NULL, NULL, NULL, 0, 0},
     {'\0', "batch", TT_OPTION_INT, AT(batch), "SAMPLES",
-     "samples of a rank in a step; default: those of the network", NULL, NULL, NULL, 1, 1 << 24},
+     "samples of a rank in a pass; default: those of the network", NULL, NULL, NULL, 1, 1 << 24},
     {'\0', "samples-per-s", TT_OPTION_RATE, AT(samples_per_s), "RATE",
      "samples that a rank alone computes in a second, forward and backward; of a known network; "
      "default: those of a nominal accelerator of 10 TFLOP/s",
      NULL, NULL, NULL, 0, 0},
+    {'\0', "accumulate", TT_OPTION_INT, AT(pass_count), "N",
+     "passes of computation, of --batch samples each, before gradients are exchanged", "1", NULL,
+     NULL, 1, 1 << 20},
+    {'\0', "scale-time", TT_OPTION_RATE, AT(time_scale), "FACTOR",
+     "computation takes so many times as long", "1", NULL, NULL, 0, 0},
+    {'\0', "scale-bytes", TT_OPTION_RATE, AT(bytes_scale), "FACTOR",
+     "each tensor has so many times as many bytes", "1", NULL, NULL, 0, 0},
     {'\0', "dtype", TT_OPTION_CHOICE, AT(dtype), NULL, "type in which gradients are exchanged",
      "f32", "f32|f16|bf16", NULL, 0, 0},
     {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N", "number of ranks", "8", NULL, NULL, 1,
@@ -94,9 +104,7 @@ static const tt_option options[] = {
 
 typedef struct simulation {
     const simulate_values *values;
-    tt_graph *graph;
-    tt_scratch scratch;
-    tt_workload workload;
+    tt_simulate_workload loaded;
     tt_slow_rank slow[SLOW_MAX];
     tt_sweep sweep;
     tt_cluster cluster;
@@ -169,39 +177,22 @@ static tt_status parse_slow(simulation *own)
     return TT_OK;
 }
 
-/* Gradients of the graph are f32. */
-static tt_status narrow(simulation *own)
-{
-    tt_tensor *tensors =
-        tt_scratch_take(&own->scratch, own->workload.tensor_count, sizeof(*tensors));
-    TT_TRY(tt_scratch_status(&own->scratch));
-    for (size_t i = 0; i < own->workload.tensor_count; i++) {
-        tensors[i] = own->workload.tensors[i];
-        tensors[i].bytes /= 2;
-    }
-    own->workload.tensors = tensors;
-    return TT_OK;
-}
-
 static tt_status load_workload(simulation *own)
 {
     const simulate_values *values = own->values;
-    const tt_network_config config = {.batch = (uint32_t)values->batch,
-                                      .samples_per_s = values->samples_per_s};
-    TT_TRY(tt_graph_load(values->graph, &config, &own->why, &own->graph));
+    const tt_simulate_workload_config config = {.graph = values->graph,
+                                                .batch = values->batch,
+                                                .samples_per_s = values->samples_per_s,
+                                                .pass_count = values->pass_count,
+                                                .time_scale = values->time_scale,
+                                                .bytes_scale = values->bytes_scale,
+                                                .is_half = values->dtype != 0};
+    TT_TRY(tt_simulate_workload_load(&config, &own->why, &own->loaded));
     if (own->why.length > 0) {
         (void)complain(values->graph, own->why.bytes); /* a remark: it was read */
         tt_text_clear(&own->why);
     }
-    TT_TRY(tt_graph_workload(own->graph, NULL, &own->scratch, &own->why, &own->workload));
-    return values->dtype == 0 ? TT_OK : narrow(own);
-}
-
-static double samples_of(const simulate_values *values)
-{
-    const tt_network *network =
-        tt_graph_is_file(values->graph) ? NULL : tt_network_find(values->graph);
-    return values->batch > 0 ? (double)values->batch : network != NULL ? network->batch : 0;
+    return TT_OK;
 }
 
 /* ---- points ------------------------------------------------------------------------------------
@@ -293,8 +284,8 @@ static tt_status set_job(simulation *own)
     const simulate_values *values = own->values;
     own->job = (tt_job){.cluster = &own->cluster,
                         .rank_count = (uint32_t)values->rank_count,
-                        .workload = &own->workload,
-                        .samples = samples_of(values),
+                        .workload = &own->loaded.workload,
+                        .samples = own->loaded.samples,
                         .settings = {.chunk_bytes = values->chunk_bytes,
                                      .credit_bytes = values->credit_bytes,
                                      .fuse_bytes = values->fuse_bytes,
@@ -403,11 +394,9 @@ static int run(const void *raw_values, int operand_count, char **operands)
         (void)complain(NULL, "no graph; give --graph FILE, or a network of tutti schedule --list");
         return EXIT_USAGE;
     }
-    tt_scratch_init(&own.scratch, &tt_allocator_default);
     const int code = simulate(&own);
     tt_sweep_fini(&own.sweep);
-    tt_scratch_fini(&own.scratch);
-    tt_graph_destroy(own.graph);
+    tt_simulate_workload_fini(&own.loaded);
     return code;
 }
 

@@ -72,6 +72,26 @@ class Simulate(unittest.TestCase):
         sent = [sum(level["bytes"] for level in row["levels"].values()) for row in (whole, half)]
         self.assertAlmostEqual(sent[1] / sent[0], 0.5, delta=0.02)
 
+    def test_accumulated_gradients_are_exchanged_once(self):
+        arguments = ("-g", "vgg16", "-n", 8, "--strategy", "ddp")
+        once, = self.rows(*arguments)
+        often, = self.rows(*arguments, "--accumulate", 4)
+        self.assertEqual(once["levels"], often["levels"])
+        self.assertAlmostEqual(often["us"]["without_network"] / once["us"]["without_network"], 4,
+                               delta=0.01)
+        self.assertAlmostEqual(often["us"]["exposed"], once["us"]["exposed"],
+                               delta=0.05 * once["us"]["exposed"])
+        self.assertGreater(often["samples_per_s"], once["samples_per_s"])
+
+    def test_computation_and_gradients_are_scaled(self):
+        arguments = ("-g", "vgg16", "-n", 8, "--strategy", "ddp")
+        plain, = self.rows(*arguments)
+        half, = self.rows(*arguments, "--dtype", "f16")
+        scaled, = self.rows(*arguments, "--scale-bytes", 0.5, "--scale-time", 2)
+        self.assertEqual(scaled["levels"], half["levels"])
+        self.assertAlmostEqual(scaled["us"]["without_network"] / plain["us"]["without_network"],
+                               2, delta=0.01)
+
     def test_a_slow_rank_is_waited_for(self):
         plain, = self.rows("-g", "resnet50", "-n", 16)
         slow, = self.rows("-g", "resnet50", "-n", 16, "--slow", "3=1.5")
@@ -98,6 +118,8 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--slow", "9=2"))
         self.assertIn("--cross has no effect on strategy ddp",
                       self.refused(*graph, "--strategy", "ddp", "--cross"))
+        self.assertIn("a file has its own times; give --scale-time",
+                      self.refused("-g", "a.tsv", "--samples-per-s", "5"))
         self.assertIn("is no size", self.refused(*graph, "--sweep", "chunk=1X"))
         self.assertIn("no such", self.refused("-g", "nothing.json").lower())
 
