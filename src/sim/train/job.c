@@ -117,6 +117,7 @@ static tt_status train(const tt_job *job, tt_walked_wire *wire, tt_text *why, tt
                                   .noise = &noise,
                                   .input_us = input_us(job),
                                   .step_count = job->step_count,
+                                  .watch = job->watch,
                                   .allocator = job->allocator};
     tt_status status = job->strategy->plan(&job->settings, &costs, &plan);
     if (status == TT_OK) {
