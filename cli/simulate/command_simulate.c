@@ -13,6 +13,7 @@
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
 #include "cli/simulate/simulate_report.h"
+#include "cli/simulate/simulate_trace.h"
 #include "cli/simulate/simulate_workload.h"
 #include "cli/simulate/sweep.h"
 #include "sim/sim.h"
@@ -40,6 +41,9 @@ typedef struct simulate_values {
     int64_t seed;
     tt_option_list sweeps;
     const char *json;
+    const char *trace;
+    const char *trace_ranks;
+    int64_t trace_steps;
     bool lists;
 } simulate_values;
 
@@ -98,6 +102,13 @@ static const tt_option options[] = {
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
      NULL, NULL, 0, 0},
+    {'\0', "trace", TT_OPTION_STRING, AT(trace), "FILE",
+     "write the steps of some ranks, for Perfetto: computation, waits, and all exchanges", NULL,
+     NULL, NULL, 0, 0},
+    {'\0', "trace-ranks", TT_OPTION_STRING, AT(trace_ranks), "LIST",
+     "ranks of the trace, such as 0,7,16-23; default: 0 and the slowest", NULL, NULL, NULL, 0, 0},
+    {'\0', "trace-steps", TT_OPTION_INT, AT(trace_steps), "N", "steps of the trace", "1", NULL,
+     NULL, 1, TT_TRACE_STEPS_MAX},
     {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list strategies, with their sources", NULL,
      NULL, NULL, 0, 0},
 };
@@ -300,25 +311,56 @@ static tt_status set_job(simulation *own)
     return find_strategy(values->strategy, &own->why, &own->job.strategy);
 }
 
-static int run_point(simulation *own, size_t index)
+/* The job of the index-th point, and where it differs from others. */
+static tt_status set_point(simulation *own, size_t index, tt_simulate_coordinate *coordinates)
 {
-    tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
-    tt_job_result result;
     tt_text_clear(&own->why);
-    tt_status status = set_job(own);
+    TT_TRY(set_job(own));
     /* a cluster first: the fields that are swept are its */
     for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < own->sweep.axis_count && status == TT_OK; i++) {
+        for (size_t i = 0; i < own->sweep.axis_count; i++) {
             const char *name = own->sweep.axes[i].name;
             const char *value = tt_sweep_value(&own->sweep, index, i);
             coordinates[i] = (tt_simulate_coordinate){name, value};
             if ((strcmp(name, "cluster") == 0) == (pass == 0)) {
-                status = set_coordinate(own, name, value);
+                TT_TRY(set_coordinate(own, name, value));
             }
         }
     }
-    status = status == TT_OK ? check_settings(&own->job, &own->why) : status;
-    status = status == TT_OK ? tt_job_run(&own->job, &own->why, &result) : status;
+    return check_settings(&own->job, &own->why);
+}
+
+/* Its steps are traced besides, if that is wanted. */
+static tt_status run_job(simulation *own, tt_job_result *result_out)
+{
+    const simulate_values *values = own->values;
+    if (values->trace == NULL) {
+        return tt_job_run(&own->job, &own->why, result_out);
+    }
+    tt_simulate_trace trace;
+    tt_simulate_trace_config config = {
+        .path = values->trace, .step_count = (uint32_t)values->trace_steps, .job = &own->job};
+    if (values->trace_ranks != NULL) {
+        TT_TRY(tt_rank_ranges_parse(values->trace_ranks, &own->why, &config.ranks));
+    }
+    tt_status status = tt_simulate_trace_init(&config, &own->why, &trace);
+    const tt_training_watch watch = tt_simulate_trace_watch(&trace);
+    own->job.watch = &watch;
+    status = status == TT_OK ? tt_job_run(&own->job, &own->why, result_out) : status;
+    own->job.watch = NULL;
+    if (!tt_simulate_trace_fini(&trace) && status == TT_OK) {
+        tt_text_add(&own->why, "%s cannot be written", values->trace);
+        return TT_ERR_NO_RESOURCE;
+    }
+    return status;
+}
+
+static int run_point(simulation *own, size_t index)
+{
+    tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
+    tt_job_result result;
+    tt_status status = set_point(own, index, coordinates);
+    status = status == TT_OK ? run_job(own, &result) : status;
     if (status != TT_OK) {
         return complain(NULL, own->why.length > 0 ? own->why.bytes : tt_status_text(status));
     }
@@ -360,6 +402,9 @@ static int simulate(simulation *own)
         if (tt_sweep_add(&own->sweep, values->sweeps.items[i], &own->why) != TT_OK) {
             return complain("--sweep", own->why.bytes);
         }
+    }
+    if (values->trace != NULL && tt_sweep_point_count(&own->sweep) > 1) {
+        return complain("--trace", "a trace is of one job; leave out --sweep");
     }
     if (parse_slow(own) != TT_OK) {
         return complain(NULL, own->why.bytes);
@@ -415,6 +460,8 @@ static const tt_command_note examples[] = {
     {"tutti simulate -g vgg16 --sweep network.bandwidth_gbs=1,2,5,10 --json vgg.json",
      "What a faster network would gain:"},
     {"tutti simulate -g resnet50 -n 16 --slow 3=1.5", "What one slow rank costs:"},
+    {"tutti simulate -g resnet50 -n 64 --trace step.json --trace-ranks 0-7",
+     "A step of the first eight ranks, for ui.perfetto.dev:"},
     {NULL, NULL},
 };
 
