@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/config.h"
@@ -16,6 +17,7 @@
 #include "cli/simulate/simulate_trace.h"
 #include "cli/simulate/simulate_workload.h"
 #include "cli/simulate/sweep.h"
+#include "cli/simulate/sweep_plot.h"
 #include "sim/sim.h"
 
 enum { EXIT_USAGE = 2, SLOW_MAX = 64, SHOWN_BYTES = 60 };
@@ -41,6 +43,7 @@ typedef struct simulate_values {
     int64_t seed;
     tt_option_list sweeps;
     const char *json;
+    const char *plot;
     const char *trace;
     const char *trace_ranks;
     int64_t trace_steps;
@@ -102,6 +105,9 @@ static const tt_option options[] = {
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
      NULL, NULL, 0, 0},
+    {'\0', "plot", TT_OPTION_STRING, AT(plot), "FILE",
+     "draw a sweep (SVG): step and efficiency over its first axis of numbers", NULL, NULL, NULL, 0,
+     0},
     {'\0', "trace", TT_OPTION_STRING, AT(trace), "FILE",
      "write the steps of some ranks, for Perfetto: computation, waits, and all exchanges", NULL,
      NULL, NULL, 0, 0},
@@ -121,6 +127,7 @@ typedef struct simulation {
     tt_cluster cluster;
     tt_job job; /* of the point that is computed */
     FILE *json;
+    tt_sweep_plot plot;
     tt_text why;
 } simulation;
 
@@ -355,12 +362,81 @@ static tt_status run_job(simulation *own, tt_job_result *result_out)
     return status;
 }
 
+static bool is_swept(const simulation *own, const char *name)
+{
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        if (strcmp(own->sweep.axes[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is the same at all points. */
+static void set_title(simulation *own)
+{
+    const simulate_values *values = own->values;
+    tt_text *title = &own->plot.title;
+    tt_text_add_words(title, values->graph, SHOWN_BYTES);
+    if (!is_swept(own, "cluster")) {
+        tt_text_add(title, ", ");
+        tt_text_add_words(title, values->cluster, SHOWN_BYTES);
+    }
+    if (!is_swept(own, "ranks")) {
+        tt_text_add(title, ", %" PRId64 " rank%s", values->rank_count,
+                    values->rank_count == 1 ? "" : "s");
+    }
+    if (!is_swept(own, "strategy")) {
+        tt_text_add(title, ", strategy ");
+        tt_text_add_words(title, values->strategy, SHOWN_BYTES);
+    }
+}
+
+static int show_point(simulation *own, size_t index, const tt_simulate_point *point)
+{
+    const tt_training_result *step = &point->result->training;
+    if (own->sweep.axis_count == 0) {
+        tt_simulate_print(point);
+    } else {
+        if (index == 0) {
+            tt_simulate_print_header(point);
+        }
+        tt_simulate_print_row(point);
+    }
+    if (own->json != NULL && !tt_simulate_write_json(point, own->json)) {
+        return complain(own->values->json, "cannot be written");
+    }
+    const tt_sweep_plot_value value = {.step_ms = step->step_us / 1000,
+                                       .p5_ms = step->p5_us / 1000,
+                                       .p95_ms = step->p95_us / 1000,
+                                       .efficiency = point->result->efficiency};
+    return own->values->plot == NULL || tt_sweep_plot_add(&own->plot, index, &value)
+               ? 0
+               : complain(own->values->plot, strerror(errno));
+}
+
+/* On a terminal, the point that is computed; NULL takes it away. */
+static void show_progress(const simulation *own, const size_t *index)
+{
+    const size_t count = tt_sweep_point_count(&own->sweep);
+    if (count < 2 || isatty(STDERR_FILENO) == 0) {
+        return;
+    }
+    if (index != NULL) {
+        fprintf(stderr, "point %zu of %zu", *index + 1, count);
+    } else {
+        fputs("\r\033[K", stderr);
+    }
+}
+
 static int run_point(simulation *own, size_t index)
 {
     tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
     tt_job_result result;
+    show_progress(own, &index);
     tt_status status = set_point(own, index, coordinates);
     status = status == TT_OK ? run_job(own, &result) : status;
+    show_progress(own, NULL);
     if (status != TT_OK) {
         return complain(NULL, own->why.length > 0 ? own->why.bytes : tt_status_text(status));
     }
@@ -369,17 +445,7 @@ static int run_point(simulation *own, size_t index)
                                      .workload = own->values->graph,
                                      .coordinates = coordinates,
                                      .coordinate_count = own->sweep.axis_count};
-    if (own->sweep.axis_count == 0) {
-        tt_simulate_print(&point);
-    } else {
-        if (index == 0) {
-            tt_simulate_print_header(&point);
-        }
-        tt_simulate_print_row(&point);
-    }
-    return own->json == NULL || tt_simulate_write_json(&point, own->json)
-               ? 0
-               : complain(own->values->json, "cannot be written");
+    return show_point(own, index, &point);
 }
 
 static int run_points(simulation *own)
@@ -388,6 +454,9 @@ static int run_points(simulation *own)
     int code = 0;
     for (size_t i = 0; i < count && code == 0; i++) {
         code = run_point(own, i);
+    }
+    if (own->values->plot != NULL && !tt_sweep_plot_finish(&own->plot)) {
+        code = complain(own->values->plot, strerror(errno));
     }
     return code;
 }
@@ -406,6 +475,11 @@ static int simulate(simulation *own)
     if (values->trace != NULL && tt_sweep_point_count(&own->sweep) > 1) {
         return complain("--trace", "a trace is of one job; leave out --sweep");
     }
+    if (values->plot != NULL &&
+        tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why) != TT_OK) {
+        return complain("--plot", own->why.bytes);
+    }
+    set_title(own);
     if (parse_slow(own) != TT_OK) {
         return complain(NULL, own->why.bytes);
     }
@@ -440,6 +514,7 @@ static int run(const void *raw_values, int operand_count, char **operands)
         return EXIT_USAGE;
     }
     const int code = simulate(&own);
+    tt_sweep_plot_fini(&own.plot);
     tt_sweep_fini(&own.sweep);
     tt_simulate_workload_fini(&own.loaded);
     return code;
@@ -487,7 +562,7 @@ const tt_command tt_command_simulate = {
         "of exchanges are those of the plan before chunks are cut. The same options and files give "
         "the same output. Each line is written when it is computed: an interrupted sweep leaves "
         "what "
-        "is done.",
+        "is done, in the files of --json and --plot, too.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(simulate_values),

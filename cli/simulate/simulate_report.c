@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/base.h"
 
@@ -95,12 +96,18 @@ void tt_simulate_print(const tt_simulate_point *point)
 
 /* ---- tables ---- */
 
-enum { COORDINATE_WIDTH = 14 };
+enum { COORDINATE_WIDTH = 14 }; /* of a column, if its name is not wider */
+
+static int width_of(const tt_simulate_coordinate *coordinate)
+{
+    const int width = (int)strlen(coordinate->name);
+    return width > COORDINATE_WIDTH ? width : COORDINATE_WIDTH;
+}
 
 void tt_simulate_print_header(const tt_simulate_point *point)
 {
     for (size_t i = 0; i < point->coordinate_count; i++) {
-        printf("%-*s ", COORDINATE_WIDTH, point->coordinates[i].name);
+        printf("%-*s ", width_of(&point->coordinates[i]), point->coordinates[i].name);
     }
     printf("%10s %10s %10s %12s %6s %10s %10s %10s\n", "step ms", "p5", "p95", "samples/s", "eff",
            "compute", "slowest", "exposed");
@@ -110,7 +117,7 @@ void tt_simulate_print_row(const tt_simulate_point *point)
 {
     const tt_training_result *step = &point->result->training;
     for (size_t i = 0; i < point->coordinate_count; i++) {
-        printf("%-*s ", COORDINATE_WIDTH, point->coordinates[i].value);
+        printf("%-*s ", width_of(&point->coordinates[i]), point->coordinates[i].value);
     }
     printf("%10.3f %10.3f %10.3f %12.6g %6.3f %10.3f %10.3f %10.3f\n", step->step_us / 1000,
            step->p5_us / 1000, step->p95_us / 1000, point->result->samples_per_s,
