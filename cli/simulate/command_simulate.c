@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
+#include "cli/simulate/scenario_file.h"
 #include "cli/simulate/simulate_report.h"
 #include "cli/simulate/simulate_trace.h"
 #include "cli/simulate/simulate_workload.h"
@@ -47,7 +48,9 @@ typedef struct simulate_values {
     const char *trace;
     const char *trace_ranks;
     int64_t trace_steps;
+    const char *scenario;
     bool lists;
+    uint64_t given; /* options on the command line */
 } simulate_values;
 
 #define AT(member) offsetof(simulate_values, member)
@@ -115,12 +118,18 @@ static const tt_option options[] = {
      "ranks of the trace, such as 0,7,16-23; default: 0 and the slowest", NULL, NULL, NULL, 0, 0},
     {'\0', "trace-steps", TT_OPTION_INT, AT(trace_steps), "N", "steps of the trace", "1", NULL,
      NULL, 1, TT_TRACE_STEPS_MAX},
+    {'\0', "scenario", TT_OPTION_STRING, AT(scenario), "FILE",
+     "take options from a file (.json); those on the command line replace the file's", NULL, NULL,
+     NULL, 0, 0},
     {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list strategies, with their sources", NULL,
      NULL, NULL, 0, 0},
 };
 
 typedef struct simulation {
     const simulate_values *values;
+    const simulate_values *typed; /* on the command line */
+    tt_scenario scenario;
+    const char *member; /* of the scenario, that an error would be about; or NULL */
     tt_simulate_workload loaded;
     tt_slow_rank slow[SLOW_MAX];
     tt_sweep sweep;
@@ -139,6 +148,21 @@ static int complain(const char *what, const char *why)
         fprintf(stderr, "tutti simulate: %s\n", why);
     }
     return 1;
+}
+
+/* About the member of the scenario that is looked at, if there is one. */
+static int complain_here(const simulation *own, const char *what)
+{
+    tt_text text = {.length = 0};
+    if (own->member != NULL && !tt_option_is_given(&tt_command_simulate, own->typed, own->member)) {
+        tt_scenario_where(&own->scenario, own->member, &text);
+    }
+    if (what != NULL) {
+        tt_text_add_words(&text, what, SHOWN_BYTES);
+        tt_text_add(&text, ": ");
+    }
+    tt_text_add_words(&text, own->why.bytes, TT_TEXT_BYTES);
+    return complain(NULL, text.bytes);
 }
 
 static int print_list(void)
@@ -314,8 +338,12 @@ static tt_status set_job(simulation *own)
                         .slow = own->slow,
                         .slow_count = values->slow.count,
                         .allocator = &tt_allocator_default};
+    own->member = "cluster";
     TT_TRY(tt_cluster_load(values->cluster, &own->why, &own->cluster));
-    return find_strategy(values->strategy, &own->why, &own->job.strategy);
+    own->member = "strategy";
+    TT_TRY(find_strategy(values->strategy, &own->why, &own->job.strategy));
+    own->member = own->sweep.axis_count > 0 ? "sweep" : NULL;
+    return TT_OK;
 }
 
 /* The job of the index-th point, and where it differs from others. */
@@ -438,7 +466,8 @@ static int run_point(simulation *own, size_t index)
     status = status == TT_OK ? run_job(own, &result) : status;
     show_progress(own, NULL);
     if (status != TT_OK) {
-        return complain(NULL, own->why.length > 0 ? own->why.bytes : tt_status_text(status));
+        tt_text_add(&own->why, "%s", own->why.length > 0 ? "" : tt_status_text(status));
+        return complain_here(own, NULL);
     }
     const tt_simulate_point point = {.job = &own->job,
                                      .result = &result,
@@ -464,59 +493,89 @@ static int run_points(simulation *own)
 /* ---- the command -------------------------------------------------------------------------------
  */
 
-static int simulate(simulation *own)
+/* What is wrong before any point is computed. */
+static int prepare(simulation *own)
 {
     const simulate_values *values = own->values;
+    own->member = "sweep";
     for (size_t i = 0; i < values->sweeps.count; i++) {
         if (tt_sweep_add(&own->sweep, values->sweeps.items[i], &own->why) != TT_OK) {
-            return complain("--sweep", own->why.bytes);
+            return complain_here(own, "--sweep");
         }
     }
     if (values->trace != NULL && tt_sweep_point_count(&own->sweep) > 1) {
         return complain("--trace", "a trace is of one job; leave out --sweep");
     }
-    if (values->plot != NULL &&
-        tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why) != TT_OK) {
-        return complain("--plot", own->why.bytes);
+    if (values->plot != NULL) {
+        if (tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why) != TT_OK) {
+            return complain_here(own, "--plot");
+        }
+        set_title(own);
     }
-    set_title(own);
+    own->member = "slow";
     if (parse_slow(own) != TT_OK) {
-        return complain(NULL, own->why.bytes);
+        return complain_here(own, NULL);
     }
+    own->member = "graph";
     const tt_status status = load_workload(own);
     if (status != TT_OK) {
-        return complain(values->graph,
-                        own->why.length > 0 ? own->why.bytes : tt_status_text(status));
+        tt_text_add(&own->why, "%s", own->why.length > 0 ? "" : tt_status_text(status));
+        return complain_here(own, values->graph);
     }
-    if (values->json != NULL) {
+    return 0;
+}
+
+static int simulate(simulation *own)
+{
+    const simulate_values *values = own->values;
+    int code = prepare(own);
+    if (code == 0 && values->json != NULL) {
         own->json = fopen(values->json, "we");
-        if (own->json == NULL) {
-            return complain(values->json, strerror(errno));
-        }
+        code = own->json != NULL ? 0 : complain(values->json, strerror(errno));
     }
-    int code = run_points(own);
+    code = code == 0 ? run_points(own) : code;
     if (own->json != NULL && fclose(own->json) != 0) {
         code = complain(values->json, strerror(errno));
     }
     return code;
 }
 
+static const char *const scenario_files[] = {"graph", "cluster", NULL};
+static const char *const scenario_refused[] = {"scenario", "json",        "plot",        "list",
+                                               "trace",    "trace-ranks", "trace-steps", NULL};
+static const tt_scenario_rules scenario_rules = {
+    .command = &tt_command_simulate, .files = scenario_files, .refused = scenario_refused};
+
+/* The options of the file, replaced by those of the command line. */
+static tt_status load_scenario(simulation *own)
+{
+    TT_TRY(tt_scenario_load(&scenario_rules, own->values->scenario, &own->why, &own->scenario));
+    tt_option_override(&tt_command_simulate, own->scenario.values, own->values);
+    own->values = own->scenario.values;
+    return TT_OK;
+}
+
 static int run(const void *raw_values, int operand_count, char **operands)
 {
-    simulation own = {.values = raw_values};
+    simulation own = {.values = raw_values, .typed = raw_values};
     (void)operand_count;
     (void)operands;
     if (own.values->lists) {
         return print_list();
     }
+    if (own.values->scenario != NULL && load_scenario(&own) != TT_OK) {
+        return complain(NULL, own.why.bytes);
+    }
+    int code = EXIT_USAGE;
     if (own.values->graph == NULL) {
         (void)complain(NULL, "no graph; give --graph FILE, or a network of tutti schedule --list");
-        return EXIT_USAGE;
+    } else {
+        code = simulate(&own);
     }
-    const int code = simulate(&own);
     tt_sweep_plot_fini(&own.plot);
     tt_sweep_fini(&own.sweep);
     tt_simulate_workload_fini(&own.loaded);
+    tt_scenario_fini(&own.scenario);
     return code;
 }
 
@@ -537,6 +596,8 @@ static const tt_command_note examples[] = {
     {"tutti simulate -g resnet50 -n 16 --slow 3=1.5", "What one slow rank costs:"},
     {"tutti simulate -g resnet50 -n 64 --trace step.json --trace-ranks 0-7",
      "A step of the first eight ranks, for ui.perfetto.dev:"},
+    {"tutti simulate --scenario scaling.json --plot scaling.svg",
+     "All of it in a file: {\"graph\": \"resnet50\", \"sweep\": {\"ranks\": [8, 64, 512]}}"},
     {NULL, NULL},
 };
 
@@ -566,6 +627,7 @@ const tt_command tt_command_simulate = {
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(simulate_values),
+    .given_offset = AT(given),
     .exit_status = exit_status,
     .examples = examples,
     .run = run,

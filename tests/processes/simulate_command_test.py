@@ -105,6 +105,37 @@ class Simulate(unittest.TestCase):
         text = self.refused("-g", "resnet50", "-n", 9, "--cluster", path)
         self.assertIn("9 ranks do not fit cluster mine of 2 hosts with 4 ranks each", text)
 
+    def scenario(self, text):
+        (self.folder / "scenario.json").write_text(text)
+        return "--scenario", self.folder / "scenario.json"
+
+    def test_a_scenario_is_a_command_line(self):
+        (self.folder / "mine.json").write_text('{"base": "ethernet-10g"}')
+        words = self.scenario('{"graph": "vgg16", "ranks": 4, "strategy": "ddp", "cross": false,'
+                              ' "cluster": "mine.json", "chunk": "4M", "slow": {"1": 1.5},'
+                              ' "sweep": {"ranks": [2, 4], "network.bandwidth_gbs": 2}}')
+        plain = ("-g", "vgg16", "--strategy", "ddp", "--cluster", self.folder / "mine.json",
+                 "--chunk", "4M", "--slow", "1=1.5", "--sweep", "ranks=2,4", "--sweep",
+                 "network.bandwidth_gbs=2")
+        self.assertEqual(self.rows(*words), self.rows(*plain))
+        self.assertEqual(self.rows(*words, "--strategy", "tutti", "--sweep", "ranks=8"),
+                         self.rows(*plain[:2], *plain[4:10], "--sweep", "ranks=8"))
+
+    def test_errors_in_a_scenario_have_a_line(self):
+        for text, cause in (
+                ('{"graph": "vgg16",\n"strategy": "dpd"}', ":2: unknown strategy"),
+                ('{"graph":\n"vgg61"}', ":1: vgg61: "),
+                ('{"graph": "vgg16",\n\n"cluster": "sumit"}', ":3: sumit: neither a .json"),
+                ('{"graph": "vgg16",\n"sweep": {"ranks": ["x"]}}', ":2: \"x\" is no number"),
+                ('{"graph": "vgg16",\n"slow": {"3": "x"}}', ":2: --slow"),
+                ('{"graph": "vgg16",\n"rank": 5}', ":2: unknown field \"rank\"; did you mean "
+                                                   "ranks"),
+                ('{"graph": "vgg16",\n"json": "a"}', ":2: json has no place in a scenario"),
+                ('{"graph": ', ":1: not JSON")):
+            self.assertIn(f"scenario.json{cause}", self.refused(*self.scenario(text)))
+        self.assertNotIn("scenario.json", self.refused(
+            *self.scenario('{"graph": "vgg16", "strategy": "ddp"}'), "--strategy", "dpd"))
+
     def test_what_cannot_be_is_refused(self):
         graph = ("-g", "resnet50")
         self.assertIn("no graph; give --graph", self.refused(code=2))
