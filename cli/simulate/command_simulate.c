@@ -19,6 +19,7 @@
 #include "cli/simulate/simulate_workload.h"
 #include "cli/simulate/sweep.h"
 #include "cli/simulate/sweep_plot.h"
+#include "cli/simulate/validate.h"
 #include "sim/sim.h"
 
 enum { EXIT_USAGE = 2, SLOW_MAX = 64, SHOWN_BYTES = 60 };
@@ -49,6 +50,8 @@ typedef struct simulate_values {
     const char *trace_ranks;
     int64_t trace_steps;
     const char *scenario;
+    bool validates;
+    const char *markdown;
     bool lists;
     uint64_t given; /* options on the command line */
 } simulate_values;
@@ -121,6 +124,12 @@ static const tt_option options[] = {
     {'\0', "scenario", TT_OPTION_STRING, AT(scenario), "FILE",
      "take options from a file (.json); those on the command line replace the file's", NULL, NULL,
      NULL, 0, 0},
+    {'\0', "validate", TT_OPTION_FLAG, AT(validates), NULL,
+     "compute what was measured or published, as the files say, and print each error; without "
+     "files those of bench/validation/",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "markdown", TT_OPTION_STRING, AT(markdown), "FILE",
+     "with --validate, write all rows as a document", NULL, NULL, NULL, 0, 0},
     {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list strategies, with their sources", NULL,
      NULL, NULL, 0, 0},
 };
@@ -130,6 +139,8 @@ typedef struct simulation {
     const simulate_values *typed; /* on the command line */
     tt_scenario scenario;
     const char *member; /* of the scenario, that an error would be about; or NULL */
+    const char *what;   /* the error would be about, besides; or NULL */
+    bool is_quiet;      /* remarks about files are not printed */
     tt_simulate_workload loaded;
     tt_slow_rank slow[SLOW_MAX];
     tt_sweep sweep;
@@ -150,18 +161,23 @@ static int complain(const char *what, const char *why)
     return 1;
 }
 
+static void describe_error(const simulation *own, tt_text *text)
+{
+    if (own->what != NULL) {
+        tt_text_add_words(text, own->what, SHOWN_BYTES);
+        tt_text_add(text, ": ");
+    }
+    tt_text_add_words(text, own->why.bytes, TT_TEXT_BYTES);
+}
+
 /* About the member of the scenario that is looked at, if there is one. */
-static int complain_here(const simulation *own, const char *what)
+static int complain_here(const simulation *own)
 {
     tt_text text = {.length = 0};
     if (own->member != NULL && !tt_option_is_given(&tt_command_simulate, own->typed, own->member)) {
         tt_scenario_where(&own->scenario, own->member, &text);
     }
-    if (what != NULL) {
-        tt_text_add_words(&text, what, SHOWN_BYTES);
-        tt_text_add(&text, ": ");
-    }
-    tt_text_add_words(&text, own->why.bytes, TT_TEXT_BYTES);
+    describe_error(own, &text);
     return complain(NULL, text.bytes);
 }
 
@@ -230,10 +246,10 @@ static tt_status load_workload(simulation *own)
                                                 .bytes_scale = values->bytes_scale,
                                                 .is_half = values->dtype != 0};
     TT_TRY(tt_simulate_workload_load(&config, &own->why, &own->loaded));
-    if (own->why.length > 0) {
+    if (own->why.length > 0 && !own->is_quiet) {
         (void)complain(values->graph, own->why.bytes); /* a remark: it was read */
-        tt_text_clear(&own->why);
     }
+    tt_text_clear(&own->why);
     return TT_OK;
 }
 
@@ -372,52 +388,12 @@ static tt_status run_job(simulation *own, tt_job_result *result_out)
     if (values->trace == NULL) {
         return tt_job_run(&own->job, &own->why, result_out);
     }
-    tt_simulate_trace trace;
     tt_simulate_trace_config config = {
         .path = values->trace, .step_count = (uint32_t)values->trace_steps, .job = &own->job};
     if (values->trace_ranks != NULL) {
         TT_TRY(tt_rank_ranges_parse(values->trace_ranks, &own->why, &config.ranks));
     }
-    tt_status status = tt_simulate_trace_init(&config, &own->why, &trace);
-    const tt_training_watch watch = tt_simulate_trace_watch(&trace);
-    own->job.watch = &watch;
-    status = status == TT_OK ? tt_job_run(&own->job, &own->why, result_out) : status;
-    own->job.watch = NULL;
-    if (!tt_simulate_trace_fini(&trace) && status == TT_OK) {
-        tt_text_add(&own->why, "%s cannot be written", values->trace);
-        return TT_ERR_NO_RESOURCE;
-    }
-    return status;
-}
-
-static bool is_swept(const simulation *own, const char *name)
-{
-    for (size_t i = 0; i < own->sweep.axis_count; i++) {
-        if (strcmp(own->sweep.axes[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What is the same at all points. */
-static void set_title(simulation *own)
-{
-    const simulate_values *values = own->values;
-    tt_text *title = &own->plot.title;
-    tt_text_add_words(title, values->graph, SHOWN_BYTES);
-    if (!is_swept(own, "cluster")) {
-        tt_text_add(title, ", ");
-        tt_text_add_words(title, values->cluster, SHOWN_BYTES);
-    }
-    if (!is_swept(own, "ranks")) {
-        tt_text_add(title, ", %" PRId64 " rank%s", values->rank_count,
-                    values->rank_count == 1 ? "" : "s");
-    }
-    if (!is_swept(own, "strategy")) {
-        tt_text_add(title, ", strategy ");
-        tt_text_add_words(title, values->strategy, SHOWN_BYTES);
-    }
+    return tt_simulate_trace_run(&config, &own->why, result_out);
 }
 
 static int show_point(simulation *own, size_t index, const tt_simulate_point *point)
@@ -467,7 +443,7 @@ static int run_point(simulation *own, size_t index)
     show_progress(own, NULL);
     if (status != TT_OK) {
         tt_text_add(&own->why, "%s", own->why.length > 0 ? "" : tt_status_text(status));
-        return complain_here(own, NULL);
+        return complain_here(own);
     }
     const tt_simulate_point point = {.job = &own->job,
                                      .result = &result,
@@ -493,42 +469,51 @@ static int run_points(simulation *own)
 /* ---- the command -------------------------------------------------------------------------------
  */
 
-/* What is wrong before any point is computed. */
-static int prepare(simulation *own)
+static tt_status prepare_sweep(simulation *own)
 {
     const simulate_values *values = own->values;
     own->member = "sweep";
+    own->what = "--sweep";
     for (size_t i = 0; i < values->sweeps.count; i++) {
-        if (tt_sweep_add(&own->sweep, values->sweeps.items[i], &own->why) != TT_OK) {
-            return complain_here(own, "--sweep");
-        }
+        TT_TRY(tt_sweep_add(&own->sweep, values->sweeps.items[i], &own->why));
     }
     if (values->trace != NULL && tt_sweep_point_count(&own->sweep) > 1) {
-        return complain("--trace", "a trace is of one job; leave out --sweep");
+        own->what = "--trace";
+        tt_text_add(&own->why, "a trace is of one job; leave out --sweep");
+        return TT_ERR_BAD_ARGUMENT;
     }
     if (values->plot != NULL) {
-        if (tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why) != TT_OK) {
-            return complain_here(own, "--plot");
-        }
-        set_title(own);
+        own->what = "--plot";
+        TT_TRY(tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why));
+        tt_sweep_plot_describe(&own->plot,
+                               &(tt_sweep_plot_job){values->graph, values->cluster,
+                                                    values->strategy, values->rank_count});
     }
+    return TT_OK;
+}
+
+/* All that is the same at all points. */
+static tt_status prepare(simulation *own)
+{
+    TT_TRY(prepare_sweep(own));
     own->member = "slow";
-    if (parse_slow(own) != TT_OK) {
-        return complain_here(own, NULL);
-    }
+    own->what = NULL;
+    TT_TRY(parse_slow(own));
     own->member = "graph";
+    own->what = own->values->graph;
     const tt_status status = load_workload(own);
     if (status != TT_OK) {
         tt_text_add(&own->why, "%s", own->why.length > 0 ? "" : tt_status_text(status));
-        return complain_here(own, values->graph);
+        return status;
     }
-    return 0;
+    own->what = NULL;
+    return TT_OK;
 }
 
 static int simulate(simulation *own)
 {
     const simulate_values *values = own->values;
-    int code = prepare(own);
+    int code = prepare(own) == TT_OK ? 0 : complain_here(own);
     if (code == 0 && values->json != NULL) {
         own->json = fopen(values->json, "we");
         code = own->json != NULL ? 0 : complain(values->json, strerror(errno));
@@ -542,7 +527,8 @@ static int simulate(simulation *own)
 
 static const char *const scenario_files[] = {"graph", "cluster", NULL};
 static const char *const scenario_refused[] = {"scenario", "json",        "plot",        "list",
-                                               "trace",    "trace-ranks", "trace-steps", NULL};
+                                               "trace",    "trace-ranks", "trace-steps", "validate",
+                                               "markdown", NULL};
 static const tt_scenario_rules scenario_rules = {
     .command = &tt_command_simulate, .files = scenario_files, .refused = scenario_refused};
 
@@ -555,11 +541,66 @@ static tt_status load_scenario(simulation *own)
     return TT_OK;
 }
 
+static void fini(simulation *own)
+{
+    tt_sweep_plot_fini(&own->plot);
+    tt_sweep_fini(&own->sweep);
+    tt_simulate_workload_fini(&own->loaded);
+    tt_scenario_fini(&own->scenario);
+}
+
+/* ---- validation --------------------------------------------------------------------------------
+ */
+
+static tt_status compute_point(simulation *own, json_t **figures_out)
+{
+    tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
+    tt_job_result result;
+    if (own->values->graph == NULL || tt_sweep_point_count(&own->sweep) != 1) {
+        tt_text_add(&own->why, "%s",
+                    own->values->graph == NULL ? "there is no graph; give graph"
+                                               : "a row is one job; give one value of each name");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    TT_TRY(set_point(own, 0, coordinates));
+    TT_TRY(tt_job_run(&own->job, &own->why, &result));
+    const tt_simulate_point point = {
+        .job = &own->job, .result = &result, .workload = own->values->graph};
+    *figures_out = tt_simulate_figures(&point);
+    return *figures_out != NULL ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+/* tt_validate_compute_fn */
+static tt_status compute_figures(const void *values, tt_text *why, json_t **figures_out)
+{
+    simulation own = {.values = values, .typed = values, .is_quiet = true};
+    tt_status status = own.values->graph != NULL ? prepare(&own) : TT_OK;
+    status = status == TT_OK ? compute_point(&own, figures_out) : status;
+    if (status != TT_OK) {
+        tt_text_add(&own.why, "%s", own.why.length > 0 ? "" : tt_status_text(status));
+        describe_error(&own, why);
+    }
+    fini(&own);
+    return status;
+}
+
+/* What cannot be asked for at the same time, or is missing. NULL: nothing. */
+static const char *usage_error(const simulate_values *values, int operand_count)
+{
+    if (!values->validates && operand_count > 0) {
+        return "files of rows need --validate; give a graph as --graph FILE";
+    }
+    if (values->markdown != NULL && !values->validates) {
+        return "--markdown needs --validate";
+    }
+    return values->graph == NULL && !values->validates
+               ? "no graph; give --graph FILE, or a network of tutti schedule --list"
+               : NULL;
+}
+
 static int run(const void *raw_values, int operand_count, char **operands)
 {
     simulation own = {.values = raw_values, .typed = raw_values};
-    (void)operand_count;
-    (void)operands;
     if (own.values->lists) {
         return print_list();
     }
@@ -567,21 +608,26 @@ static int run(const void *raw_values, int operand_count, char **operands)
         return complain(NULL, own.why.bytes);
     }
     int code = EXIT_USAGE;
-    if (own.values->graph == NULL) {
-        (void)complain(NULL, "no graph; give --graph FILE, or a network of tutti schedule --list");
+    const char *error = usage_error(own.values, operand_count);
+    if (error != NULL) {
+        (void)complain(NULL, error);
+    } else if (own.values->validates) {
+        code = tt_validate(&(tt_validate_config){.paths = (const char *const *)operands,
+                                                 .path_count = (size_t)operand_count,
+                                                 .rules = &scenario_rules,
+                                                 .compute = compute_figures,
+                                                 .markdown = own.values->markdown});
     } else {
         code = simulate(&own);
     }
-    tt_sweep_plot_fini(&own.plot);
-    tt_sweep_fini(&own.sweep);
-    tt_simulate_workload_fini(&own.loaded);
-    tt_scenario_fini(&own.scenario);
+    fini(&own);
     return code;
 }
 
 static const tt_command_note exit_status[] = {
     {"0", "All points were computed."},
-    {"1", "A file cannot be read, or a job cannot be; the error names the culprit."},
+    {"1", "A file cannot be read, a job cannot be, and the error names the culprit; or a row of "
+          "--validate is outside its tolerance."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
@@ -598,13 +644,15 @@ static const tt_command_note examples[] = {
      "A step of the first eight ranks, for ui.perfetto.dev:"},
     {"tutti simulate --scenario scaling.json --plot scaling.svg",
      "All of it in a file: {\"graph\": \"resnet50\", \"sweep\": {\"ranks\": [8, 64, 512]}}"},
+    {"tutti simulate --validate", "Rows of bench/validation, in the source tree:"},
     {NULL, NULL},
 };
 
 const tt_command tt_command_simulate = {
     .name = "simulate",
     .summary = "Compute what a training job would do on a cluster that is described.",
-    .operands = "",
+    .operands = "[FILE...]",
+    .operand_max = 64,
     .description =
         "Takes a graph, trace or known network, and a cluster; plans the exchange of gradients as "
         "the strategy does; walks each all-reduce of the plan, message by message, on the "

@@ -4,7 +4,6 @@
 #include "cli/simulate/simulate_report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -165,7 +164,7 @@ static json_t *step_of(const tt_training_result *step)
                      step->free_control_us, "without_noise", step->without_noise_us);
 }
 
-bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream)
+json_t *tt_simulate_figures(const tt_simulate_point *point)
 {
     const tt_job *job = point->job;
     const tt_job_result *result = point->result;
@@ -187,6 +186,12 @@ bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream)
         (void)json_object_set_new(sweep, point->coordinates[i].name,
                                   json_string(point->coordinates[i].value));
     }
+    return row;
+}
+
+bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream)
+{
+    json_t *row = tt_simulate_figures(point);
     const bool is_written = row != NULL && json_dumpf(row, stream, JSON_REAL_PRECISION(9)) == 0 &&
                             fputc('\n', stream) != EOF && fflush(stream) == 0;
     json_decref(row);

@@ -20,6 +20,20 @@ enum { SHOWN_BYTES = 60, EXCHANGES_PID = 0, EXCHANGES_FIRST = 256, DIGITS = 15 }
 
 static const double same_us = 1e-6; /* chunks that are this near follow each other */
 
+typedef struct simulate_trace {
+    const tt_simulate_trace_config *config;
+    FILE *stream;
+    uint32_t step_first, step_end;
+    tt_arrivals arrivals;
+    tt_interval *exchanges; /* of the traced steps and the one before */
+    size_t exchange_count, exchange_capacity;
+    const tt_training *training; /* while it is written */
+    double *end_us;              /* [step_end + 1] of the step before, of the slowest rank */
+    double *shift_us;            /* [step_end + 1] of a step: for overhead and input before it */
+    uint32_t rank;               /* that is written */
+    bool has_event;
+} simulate_trace;
+
 /* ---- ranks ---- */
 
 static bool read_number(const char **text_io, uint32_t *number_out)
@@ -77,7 +91,7 @@ static bool continues(const tt_interval *last, const tt_interval *span)
 
 static void on_span(void *user, const tt_interval *span)
 {
-    tt_simulate_trace *trace = user;
+    simulate_trace *trace = user;
     tt_arrivals_note(&trace->arrivals, span);
     if (span->kind < TT_SPAN_PUSH || span->step + 1 < trace->step_first ||
         span->step >= trace->step_end) {
@@ -119,7 +133,7 @@ static double rounded(double us)
     return round(us * 1000) / 1000;
 }
 
-static void event_write(tt_simulate_trace *trace, json_t *event)
+static void event_write(simulate_trace *trace, json_t *event)
 {
     fputs(trace->has_event ? ",\n" : "\n", trace->stream);
     (void)json_dumpf(event, trace->stream, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
@@ -127,7 +141,7 @@ static void event_write(tt_simulate_trace *trace, json_t *event)
     trace->has_event = true;
 }
 
-static void name_write(tt_simulate_trace *trace, const char *what, const trace_bar *place,
+static void name_write(simulate_trace *trace, const char *what, const trace_bar *place,
                        const char *name)
 {
     event_write(trace, json_pack("{s:s, s:s, s:I, s:I, s:{s:s}}", "ph", "M", "name", what, "pid",
@@ -136,7 +150,7 @@ static void name_write(tt_simulate_trace *trace, const char *what, const trace_b
 }
 
 /* `arguments` are given away. */
-static void bar_write(tt_simulate_trace *trace, const trace_bar *bar, const char *name,
+static void bar_write(simulate_trace *trace, const trace_bar *bar, const char *name,
                       json_t *arguments)
 {
     const double start_us = rounded(bar->start_us);
@@ -161,12 +175,12 @@ static void transfer_name(const tt_timetable *plan, const tt_transfer *transfer,
     }
 }
 
-static double shift_of(const tt_simulate_trace *trace, uint32_t step)
+static double shift_of(const simulate_trace *trace, uint32_t step)
 {
     return trace->shift_us[step < trace->step_end ? step : trace->step_end];
 }
 
-static void exchange_write(tt_simulate_trace *trace, const tt_interval *span)
+static void exchange_write(simulate_trace *trace, const tt_interval *span)
 {
     const tt_timetable *plan = trace->training->plan;
     const tt_transfer *transfer = &plan->transfers[span->transfer];
@@ -181,7 +195,7 @@ static void exchange_write(tt_simulate_trace *trace, const tt_interval *span)
                         "arrived_us", rounded(shift_us + span->arrived_us)));
 }
 
-static void exchanges_write(tt_simulate_trace *trace)
+static void exchanges_write(simulate_trace *trace)
 {
     static const char *const names[TT_SPAN_KINDS] = {
         [TT_SPAN_PUSH] = "push", [TT_SPAN_PULL] = "pull", [TT_SPAN_COLLECTIVE] = "all-reduce"};
@@ -210,7 +224,7 @@ static json_t *step_argument(uint32_t step)
 }
 
 /* The end of a step: overhead, then a wait for the samples of the next one. */
-static void end_write(tt_simulate_trace *trace, const tt_rank_span *last)
+static void end_write(simulate_trace *trace, const tt_rank_span *last)
 {
     const double start_us = shift_of(trace, last->step) + last->end_us;
     const double next_us = trace->shift_us[last->step + 1] + last->end_us;
@@ -228,7 +242,7 @@ static void end_write(tt_simulate_trace *trace, const tt_rank_span *last)
 
 /* Where the next forward waits for every exchange, the last of them begins when the slowest rank
  * has ended the step. */
-static void wait_write(tt_simulate_trace *trace, const tt_rank_span *span)
+static void wait_write(simulate_trace *trace, const tt_rank_span *span)
 {
     const tt_timetable *plan = trace->training->plan;
     const double shift_us = shift_of(trace, span->step);
@@ -256,7 +270,7 @@ static void on_rank_span(void *user, const tt_rank_span *span)
 {
     static const char *const names[] = {
         [TT_RANK_FORWARD] = "forward", [TT_RANK_BACKWARD] = "backward"};
-    tt_simulate_trace *trace = user;
+    simulate_trace *trace = user;
     if (span->step < trace->step_first || span->step >= trace->step_end) {
         return;
     }
@@ -273,7 +287,7 @@ static void on_rank_span(void *user, const tt_rank_span *span)
     wait_write(trace, span);
 }
 
-static tt_status rank_write(tt_simulate_trace *trace, uint32_t rank)
+static tt_status rank_write(simulate_trace *trace, uint32_t rank)
 {
     const tt_rank_replay replay = {.plan = trace->training->plan,
                                    .arrivals = &trace->arrivals,
@@ -283,7 +297,7 @@ static tt_status rank_write(tt_simulate_trace *trace, uint32_t rank)
                                    .allocator = &tt_allocator_default,
                                    .on_span = on_rank_span,
                                    .user = trace};
-    const tt_cluster *cluster = trace->config.job->cluster;
+    const tt_cluster *cluster = trace->config->job->cluster;
     tt_text name = {.length = 0};
     tt_text_add(&name, "rank %" PRIu32 ", host %" PRIu32, rank, rank / cluster->ranks_per_host);
     trace->rank = rank;
@@ -292,7 +306,7 @@ static tt_status rank_write(tt_simulate_trace *trace, uint32_t rank)
     return tt_rank_replay_run(&replay);
 }
 
-static uint32_t slowest_rank(const tt_simulate_trace *trace)
+static uint32_t slowest_rank(const simulate_trace *trace)
 {
     const tt_training *training = trace->training;
     const double compute_us = tt_workload_compute_us(training->plan->workload);
@@ -301,9 +315,9 @@ static uint32_t slowest_rank(const tt_simulate_trace *trace)
                : 0;
 }
 
-static tt_status ranks_write(tt_simulate_trace *trace)
+static tt_status ranks_write(simulate_trace *trace)
 {
-    const tt_rank_ranges *ranks = &trace->config.ranks;
+    const tt_rank_ranges *ranks = &trace->config->ranks;
     for (uint32_t i = 0; i < ranks->count; i++) {
         for (uint32_t rank = ranks->items[i].first; rank <= ranks->items[i].last; rank++) {
             TT_TRY(rank_write(trace, rank));
@@ -319,7 +333,7 @@ static tt_status ranks_write(tt_simulate_trace *trace)
 
 static tt_status over(void *user, const tt_training *training, const double *step_us)
 {
-    tt_simulate_trace *trace = user;
+    simulate_trace *trace = user;
     trace->training = training;
     for (uint32_t i = 0; i < trace->step_end; i++) {
         trace->end_us[i + 1] = trace->end_us[i] + step_us[i];
@@ -349,15 +363,11 @@ static tt_status check_ranks(const tt_rank_ranges *ranks, uint32_t rank_count, t
     return TT_OK;
 }
 
-tt_status tt_simulate_trace_init(const tt_simulate_trace_config *config, tt_text *why,
-                                 tt_simulate_trace *trace)
+static tt_status init(const tt_simulate_trace_config *config, tt_text *why, simulate_trace *trace)
 {
-    const uint32_t steps =
-        config->step_count < config->job->step_count ? config->step_count : config->job->step_count;
-    *trace = (tt_simulate_trace){.config = *config,
-                                 .step_first = TT_EVALUATE_SETTLE,
-                                 .step_end = TT_EVALUATE_SETTLE + steps};
-    TT_TRY(check_ranks(&config->ranks, config->job->rank_count, why));
+    const uint32_t steps = (uint32_t)tt_min_u64(config->step_count, config->job->step_count);
+    *trace = (simulate_trace){
+        .config = config, .step_first = TT_EVALUATE_SETTLE, .step_end = TT_EVALUATE_SETTLE + steps};
     tt_arrivals_init(&trace->arrivals, trace->step_end, &tt_allocator_default);
     trace->end_us = tt_cli_allocate(trace->step_end + 1, sizeof(double));
     trace->shift_us = tt_cli_allocate(trace->step_end + 1, sizeof(double));
@@ -370,24 +380,35 @@ tt_status tt_simulate_trace_init(const tt_simulate_trace_config *config, tt_text
     return TT_OK;
 }
 
-tt_training_watch tt_simulate_trace_watch(tt_simulate_trace *trace)
-{
-    return (tt_training_watch){.on_span = on_span, .over = over, .user = trace};
-}
-
-bool tt_simulate_trace_fini(tt_simulate_trace *trace)
+/* False: the file could not be written. */
+static bool fini(simulate_trace *trace)
 {
     bool is_written = true;
     if (trace->stream != NULL) {
         is_written = !ferror(trace->stream);
         is_written = fclose(trace->stream) == 0 && is_written;
     }
-    if (trace->arrivals.allocator != NULL) {
-        tt_arrivals_fini(&trace->arrivals);
-    }
+    tt_arrivals_fini(&trace->arrivals);
     free(trace->exchanges);
     free(trace->end_us);
     free(trace->shift_us);
-    *trace = (tt_simulate_trace){.stream = NULL};
     return is_written;
+}
+
+tt_status tt_simulate_trace_run(const tt_simulate_trace_config *config, tt_text *why,
+                                tt_job_result *result_out)
+{
+    simulate_trace trace;
+    const tt_training_watch watch = {.on_span = on_span, .over = over, .user = &trace};
+    TT_TRY(check_ranks(&config->ranks, config->job->rank_count, why));
+    tt_status status = init(config, why, &trace);
+    config->job->watch = &watch;
+    status = status == TT_OK ? tt_job_run(config->job, why, result_out) : status;
+    config->job->watch = NULL;
+    if (!fini(&trace) && status == TT_OK) {
+        tt_text_add_words(why, config->path, SHOWN_BYTES);
+        tt_text_add(why, " cannot be written");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return status;
 }

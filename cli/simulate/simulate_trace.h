@@ -8,13 +8,10 @@
  *
  * Layer:   cli.
  * Threads: one.
- * Memory:  tt_simulate_trace_fini releases all.
+ * Memory:  none kept.
  */
 #ifndef TUTTI_CLI_SIMULATE_SIMULATE_TRACE_H
 #define TUTTI_CLI_SIMULATE_SIMULATE_TRACE_H
-
-#include <stdbool.h>
-#include <stdio.h>
 
 #include "sim/sim.h"
 
@@ -35,30 +32,12 @@ typedef struct tt_simulate_trace_config {
     const char *path;
     tt_rank_ranges ranks;
     uint32_t step_count; /* that are traced, of those that count */
-    const tt_job *job;   /* borrowed */
+    tt_job *job;         /* borrowed */
 } tt_simulate_trace_config;
 
-typedef struct tt_simulate_trace {
-    tt_simulate_trace_config config;
-    FILE *stream;
-    uint32_t step_first, step_end;
-    tt_arrivals arrivals;
-    tt_interval *exchanges; /* of the traced steps and the one before */
-    size_t exchange_count, exchange_capacity;
-    const tt_training *training; /* while it is written */
-    double *end_us;              /* [step_end + 1] of the step before, of the slowest rank */
-    double *shift_us;            /* [step_end + 1] of a step: for overhead and input before it */
-    uint32_t rank;               /* that is written */
-    bool has_event;
-} tt_simulate_trace;
-
-/* Opens the file. TT_ERR_BAD_ARGUMENT and `why`: a rank is not of the job, or the file cannot be
- * written. All zeros and failed ones can be given to fini. */
-tt_status tt_simulate_trace_init(const tt_simulate_trace_config *config, tt_text *why,
-                                 tt_simulate_trace *trace);
-/* For the job: it writes when the steps are over. */
-tt_training_watch tt_simulate_trace_watch(tt_simulate_trace *trace);
-/* False: the file could not be written. */
-bool tt_simulate_trace_fini(tt_simulate_trace *trace);
+/* Run the job and write the file. As tt_job_run; TT_ERR_BAD_ARGUMENT besides: a rank is not of the
+ * job, or the file cannot be written. */
+tt_status tt_simulate_trace_run(const tt_simulate_trace_config *config, tt_text *why,
+                                tt_job_result *result_out);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "cli/simulate/sweep_plot.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,6 +398,34 @@ tt_status tt_sweep_plot_init(tt_sweep_plot *plot, const tt_sweep *sweep, const c
     place_values(plot);
     plot->values = tt_cli_allocate(tt_sweep_point_count(sweep), sizeof(*plot->values));
     return TT_OK;
+}
+
+static bool is_swept(const tt_sweep *sweep, const char *name)
+{
+    for (size_t i = 0; i < sweep->axis_count; i++) {
+        if (strcmp(sweep->axes[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void tt_sweep_plot_describe(tt_sweep_plot *plot, const tt_sweep_plot_job *job)
+{
+    tt_text *title = &plot->title;
+    tt_text_add_words(title, job->graph, SHOWN_BYTES);
+    if (!is_swept(plot->sweep, "cluster")) {
+        tt_text_add(title, ", ");
+        tt_text_add_words(title, job->cluster, SHOWN_BYTES);
+    }
+    if (!is_swept(plot->sweep, "ranks")) {
+        tt_text_add(title, ", %" PRId64 " rank%s", job->rank_count,
+                    job->rank_count == 1 ? "" : "s");
+    }
+    if (!is_swept(plot->sweep, "strategy")) {
+        tt_text_add(title, ", strategy ");
+        tt_text_add_words(title, job->strategy, SHOWN_BYTES);
+    }
 }
 
 /* The old picture stays until the new one is complete. */

@@ -41,6 +41,14 @@ typedef struct tt_sweep_plot {
  * failed ones can be given to fini. */
 tt_status tt_sweep_plot_init(tt_sweep_plot *plot, const tt_sweep *sweep, const char *path,
                              tt_text *why);
+/* Makes a title of what is the same at all points. */
+typedef struct tt_sweep_plot_job {
+    const char *graph, *cluster, *strategy;
+    int64_t rank_count;
+} tt_sweep_plot_job;
+
+void tt_sweep_plot_describe(tt_sweep_plot *plot, const tt_sweep_plot_job *job);
+
 /* The index-th point; writes the picture if a twentieth of its points is new. False, with errno: it
  * could not be written. */
 bool tt_sweep_plot_add(tt_sweep_plot *plot, size_t index, const tt_sweep_plot_value *value);
