@@ -151,10 +151,12 @@ static void describe_expected(const tt_validation_row *row, tt_text *text)
         add_number(text, row->expected);
         return;
     }
-    tt_text_add(text,
-                isfinite(row->at_least) ? isfinite(row->at_most) ? "" : "at least " : "at most ");
+    const bool is_range = isfinite(row->at_least) && isfinite(row->at_most);
+    if (!is_range) {
+        tt_text_add(text, isfinite(row->at_least) ? "at least " : "at most ");
+    }
     add_number(text, isfinite(row->at_least) ? row->at_least : row->at_most);
-    if (isfinite(row->at_least) && isfinite(row->at_most)) {
+    if (is_range) {
         tt_text_add(text, " to ");
         add_number(text, row->at_most);
     }
