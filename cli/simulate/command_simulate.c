@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
+#include "cli/simulate/coordinate.h"
 #include "cli/simulate/scenario_file.h"
 #include "cli/simulate/simulate_report.h"
 #include "cli/simulate/simulate_trace.h"
@@ -38,6 +39,12 @@ typedef struct simulate_values {
     uint64_t chunk_bytes;
     uint64_t credit_bytes;
     uint64_t fuse_bytes;
+    int64_t group_count;
+    double cycle_ms;
+    int64_t server_count;
+    int control;
+    int engine;
+    int depth;
     const char *algorithm;
     bool crosses_steps;
     tt_option_list slow;
@@ -91,7 +98,31 @@ static const tt_option options[] = {
     {'\0', "credit", TT_OPTION_BYTES, AT(credit_bytes), "BYTES",
      "bytes in flight, of strategy tutti; 0 is four chunks", "0", NULL, NULL, 0, 0},
     {'\0', "fuse", TT_OPTION_BYTES, AT(fuse_bytes), "BYTES",
-     "tensors up to this length are fused, of strategy tutti; 0: 64K", "0", NULL, NULL, 0, 0},
+     "tensors up to this length are fused, of strategy tutti (0: 64K); of horovod and "
+     "horovod-cached together up to this (0: 128M)",
+     "0", NULL, NULL, 0, 0},
+    {'\0', "groups", TT_OPTION_INT, AT(group_count), "N",
+     "of consecutive tensors that are requested together, of horovod and horovod-cached; 0: each "
+     "alone",
+     "0", NULL, NULL, 0, 1 << 20},
+    {'\0', "cycle", TT_OPTION_RATE, AT(cycle_ms), "MS",
+     "milliseconds between two negotiations of horovod, horovod-cached and --control original; "
+     "default: 1",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "control", TT_OPTION_CHOICE, AT(control), NULL,
+     "how ranks agree on tensors, of strategy tutti, as TUTTI_CONTROL", "plan",
+     "plan|bitvector|coordinator|original", NULL, 0, 0},
+    {'\0', "servers", TT_OPTION_INT, AT(server_count), "N",
+     "hosts of servers beside those of ranks, of byteps (0: none) and ps (0: as many as hosts)",
+     "0", NULL, NULL, 0, TT_CLUSTER_RANKS_MAX},
+    {'\0', "engine", TT_OPTION_CHOICE, AT(engine), NULL,
+     "what makes the all-reduces; auto: tutti for tutti, NCCL for others where the cluster has "
+     "accelerators, else tutti for ddp and tf-distribute and mpi for Horovod",
+     "auto", "auto|tutti|nccl|mpi", NULL, 0, 0},
+    {'\0', "depth", TT_OPTION_CHOICE, AT(depth), NULL,
+     "how times of Tutti's all-reduces are found: message by message, or by formula; auto: moves "
+     "where they take seconds and fit the memory",
+     "auto", "auto|moves|closed", NULL, 0, 0},
     {'\0', "algorithm", TT_OPTION_STRING, AT(algorithm), "NAME",
      "of all-reduces, where it fits; default: as the library chooses", NULL, NULL, NULL, 0, 0},
     {'\0', "cross", TT_OPTION_FLAG, AT(crosses_steps), NULL,
@@ -105,9 +136,10 @@ static const tt_option options[] = {
     {'\0', "seed", TT_OPTION_INT, AT(seed), "N", "of the noise of ranks", "1", NULL, NULL, 0,
      INT64_MAX},
     {'\0', "sweep", TT_OPTION_LIST, AT(sweeps), "NAME=A,B,...",
-     "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, algorithm, seed, "
-     "or "
-     "a field of clusters (network.bandwidth_gbs); given several times: a grid",
+     "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, groups, cycle, "
+     "control, servers, engine, depth, algorithm, seed, or a field of clusters "
+     "(network.bandwidth_gbs); "
+     "given several times: a grid",
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
      NULL, NULL, 0, 0},
@@ -193,25 +225,6 @@ static int print_list(void)
 /* ---- input -------------------------------------------------------------------------------------
  */
 
-static tt_status find_strategy(const char *name, tt_text *why, const tt_strategy **strategy_out)
-{
-    const tt_strategy *strategy = tt_strategy_find(name);
-    if (strategy == NULL) {
-        tt_nearest nearest;
-        tt_nearest_init(&nearest, "", name);
-        for (size_t i = 0; tt_strategy_at(i) != NULL; i++) {
-            tt_nearest_offer(&nearest, tt_strategy_at(i)->name);
-        }
-        tt_text_add(why, "unknown strategy ");
-        tt_text_add_quoted(why, name, SHOWN_BYTES);
-        tt_text_add(why, "%s%s; --list shows them",
-                    nearest.best[0] != '\0' ? "; did you mean " : "", nearest.best);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *strategy_out = strategy;
-    return TT_OK;
-}
-
 static tt_status parse_slow(simulation *own)
 {
     const tt_option_list *list = &own->values->slow;
@@ -256,87 +269,6 @@ static tt_status load_workload(simulation *own)
 /* ---- points ------------------------------------------------------------------------------------
  */
 
-static tt_status set_bytes(const char *text, uint64_t *bytes_out, tt_text *why)
-{
-    if (tt_option_parse_bytes(text, bytes_out) != TT_OK) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no size; give bytes, or a number with K, M or G");
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return TT_OK;
-}
-
-static tt_status set_count(const char *text, uint64_t most, uint64_t *count_out, tt_text *why)
-{
-    int64_t value;
-    if (!tt_config_parse_int(text, &value) || value < 0 || (uint64_t)value > most) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no number from 0 to %" PRIu64, most);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *count_out = (uint64_t)value;
-    return TT_OK;
-}
-
-static tt_status set_field(simulation *own, const char *name, const char *value)
-{
-    const tt_cluster_field *field = tt_cluster_field_find(name);
-    if (field == NULL) {
-        tt_text_add_quoted(&own->why, name, SHOWN_BYTES);
-        tt_text_add(&own->why, " cannot be swept; give ranks, strategy, cluster, chunk, credit, "
-                               "fuse, algorithm, seed, or a field of clusters: ");
-        tt_cluster_field_suggest(name, &own->why);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return tt_cluster_field_parse(&own->cluster, field, value, &own->why);
-}
-
-static tt_status set_coordinate(simulation *own, const char *name, const char *value)
-{
-    tt_job *job = &own->job;
-    uint64_t number = 0;
-    if (strcmp(name, "strategy") == 0) {
-        return find_strategy(value, &own->why, &job->strategy);
-    } else if (strcmp(name, "cluster") == 0) {
-        return tt_cluster_load(value, &own->why, &own->cluster);
-    } else if (strcmp(name, "chunk") == 0) {
-        return set_bytes(value, &job->settings.chunk_bytes, &own->why);
-    } else if (strcmp(name, "credit") == 0) {
-        return set_bytes(value, &job->settings.credit_bytes, &own->why);
-    } else if (strcmp(name, "fuse") == 0) {
-        return set_bytes(value, &job->settings.fuse_bytes, &own->why);
-    } else if (strcmp(name, "algorithm") == 0) {
-        job->algorithm = value;
-        return TT_OK;
-    } else if (strcmp(name, "seed") == 0) {
-        return set_count(value, INT64_MAX, &job->seed, &own->why);
-    } else if (strcmp(name, "ranks") == 0) {
-        TT_TRY(set_count(value, TT_CLUSTER_RANKS_MAX, &number, &own->why));
-        job->rank_count = (uint32_t)number;
-        return TT_OK;
-    }
-    return set_field(own, name, value);
-}
-
-/* What a strategy has no use for, so that no figure is mistaken for another one. */
-static tt_status check_settings(const tt_job *job, tt_text *why)
-{
-    const tt_strategy *strategy = job->strategy;
-    const char *unused = NULL;
-    if (job->settings.crosses_steps && !strategy->can_cross) {
-        unused = "--cross";
-    } else if (job->settings.credit_bytes > 0 && !strategy->takes_credit) {
-        unused = "--credit";
-    } else if (job->settings.fuse_bytes > 0 && !strategy->takes_fuse) {
-        unused = "--fuse";
-    }
-    if (unused != NULL) {
-        tt_text_add(why, "%s has no effect on strategy %s; leave it out", unused, strategy->name);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return TT_OK;
-}
-
 static tt_status set_job(simulation *own)
 {
     const simulate_values *values = own->values;
@@ -347,7 +279,13 @@ static tt_status set_job(simulation *own)
                         .settings = {.chunk_bytes = values->chunk_bytes,
                                      .credit_bytes = values->credit_bytes,
                                      .fuse_bytes = values->fuse_bytes,
+                                     .group_count = (uint32_t)values->group_count,
+                                     .cycle_us = 1000 * values->cycle_ms,
+                                     .server_count = (uint32_t)values->server_count,
+                                     .control = (tt_agree_mode)values->control,
                                      .crosses_steps = values->crosses_steps},
+                        .engine = (tt_engine)values->engine,
+                        .depth = (tt_depth)values->depth,
                         .algorithm = values->algorithm,
                         .step_count = (uint32_t)values->step_count,
                         .seed = (uint64_t)values->seed,
@@ -357,7 +295,7 @@ static tt_status set_job(simulation *own)
     own->member = "cluster";
     TT_TRY(tt_cluster_load(values->cluster, &own->why, &own->cluster));
     own->member = "strategy";
-    TT_TRY(find_strategy(values->strategy, &own->why, &own->job.strategy));
+    TT_TRY(tt_coordinate_strategy(values->strategy, &own->why, &own->job.strategy));
     own->member = own->sweep.axis_count > 0 ? "sweep" : NULL;
     return TT_OK;
 }
@@ -374,11 +312,11 @@ static tt_status set_point(simulation *own, size_t index, tt_simulate_coordinate
             const char *value = tt_sweep_value(&own->sweep, index, i);
             coordinates[i] = (tt_simulate_coordinate){name, value};
             if ((strcmp(name, "cluster") == 0) == (pass == 0)) {
-                TT_TRY(set_coordinate(own, name, value));
+                TT_TRY(tt_coordinate_set(&own->job, &own->cluster, name, value, &own->why));
             }
         }
     }
-    return check_settings(&own->job, &own->why);
+    return tt_coordinate_check(&own->job, &own->why);
 }
 
 /* Its steps are traced besides, if that is wanted. */
@@ -645,6 +583,9 @@ static const tt_command_note examples[] = {
     {"tutti simulate --scenario scaling.json --plot scaling.svg",
      "All of it in a file: {\"graph\": \"resnet50\", \"sweep\": {\"ranks\": [8, 64, 512]}}"},
     {"tutti simulate --validate", "Rows of bench/validation, in the source tree:"},
+    {"tutti simulate -g resnet50 --cluster summit --sweep ranks=96,768,6000,27600 --sweep "
+     "strategy=tutti,horovod-cached,horovod --engine nccl",
+     "What agreeing on tensors costs, with the same all-reduces:"},
     {NULL, NULL},
 };
 
@@ -655,10 +596,11 @@ const tt_command tt_command_simulate = {
     .operand_max = 64,
     .description =
         "Takes a graph, trace or known network, and a cluster; plans the exchange of gradients as "
-        "the strategy does; walks each all-reduce of the plan, message by message, on the "
-        "cluster's "
-        "cards, links and memory with the library's own algorithms; and computes training steps "
-        "whose ranks differ as the cluster's noise says. Nothing is measured here.\n\n"
+        "the strategy does; finds how long each exchange of the plan takes; and computes training "
+        "steps whose ranks differ as the cluster's noise says. All-reduces of Tutti are walked "
+        "message by message on the cluster's cards, links and memory with the library's own "
+        "algorithms, or computed by formula (--depth); those of NCCL are its own model of them, "
+        "those of MPI and of servers formulas. Nothing is measured here.\n\n"
         "The step is its mean over --steps; p5 and p95 are percentiles over steps. It is the sum "
         "of: computation, of the mean rank; waiting for the slowest rank, without which no "
         "all-reduce ends; exposed communication, which computation does not hide; agreement on "

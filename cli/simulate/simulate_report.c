@@ -42,6 +42,8 @@ static void print_job(const tt_simulate_point *point)
            job->rank_count < cluster->ranks_per_host ? job->rank_count : cluster->ranks_per_host,
            tt_cluster_model(cluster)->name);
     printf("strategy    %s: %s\n", job->strategy->name, job->strategy->summary);
+    printf("engine      %s, depth %s\n", tt_engine_name(point->result->engine),
+           tt_depth_name(point->result->depth));
 }
 
 static void print_step(const tt_simulate_point *point)
@@ -108,8 +110,8 @@ void tt_simulate_print_header(const tt_simulate_point *point)
     for (size_t i = 0; i < point->coordinate_count; i++) {
         printf("%-*s ", width_of(&point->coordinates[i]), point->coordinates[i].name);
     }
-    printf("%10s %10s %10s %12s %6s %10s %10s %10s\n", "step ms", "p5", "p95", "samples/s", "eff",
-           "compute", "slowest", "exposed");
+    printf("%10s %10s %10s %12s %6s %10s %10s %10s %10s\n", "step ms", "p5", "p95", "samples/s",
+           "eff", "compute", "slowest", "exposed", "agreement");
 }
 
 void tt_simulate_print_row(const tt_simulate_point *point)
@@ -118,10 +120,10 @@ void tt_simulate_print_row(const tt_simulate_point *point)
     for (size_t i = 0; i < point->coordinate_count; i++) {
         printf("%-*s ", width_of(&point->coordinates[i]), point->coordinates[i].value);
     }
-    printf("%10.3f %10.3f %10.3f %12.6g %6.3f %10.3f %10.3f %10.3f\n", step->step_us / 1000,
+    printf("%10.3f %10.3f %10.3f %12.6g %6.3f %10.3f %10.3f %10.3f %10.3f\n", step->step_us / 1000,
            step->p5_us / 1000, step->p95_us / 1000, point->result->samples_per_s,
            point->result->efficiency, step->compute_us / 1000, step->wait_us / 1000,
-           step->exposed_us / 1000);
+           step->exposed_us / 1000, step->agreement_us / 1000);
     (void)fflush(stdout);
 }
 
@@ -170,10 +172,11 @@ json_t *tt_simulate_figures(const tt_simulate_point *point)
     const tt_job_result *result = point->result;
     const tt_evaluation *evaluation = &result->training.evaluation;
     json_t *row = json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:o, s:f, s:f, s:{s:f, s:f, s:f}, s:o, s:o}", "graph",
-        point->workload, "cluster", job->cluster->name, "strategy", job->strategy->name, "ranks",
-        (json_int_t)job->rank_count, "steps", (json_int_t)job->step_count, "seed",
-        (json_int_t)job->seed, "depth", "moves", "us", step_of(&result->training), "samples_per_s",
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:{s:f, s:f, s:f}, s:o, s:o}",
+        "graph", point->workload, "cluster", job->cluster->name, "strategy", job->strategy->name,
+        "ranks", (json_int_t)job->rank_count, "steps", (json_int_t)job->step_count, "seed",
+        (json_int_t)job->seed, "engine", tt_engine_name(result->engine), "depth",
+        tt_depth_name(result->depth), "us", step_of(&result->training), "samples_per_s",
         result->samples_per_s, "efficiency", result->efficiency, "metrics", "rho",
         isfinite(evaluation->rho) ? evaluation->rho : 0, "alpha", evaluation->alpha, "utilisation",
         evaluation->utilisation, "levels", levels_of(result), "exchange_sizes", sizes_of(result));

@@ -11,6 +11,10 @@
 #ifndef TUTTI_SIM_SIM_H
 #define TUTTI_SIM_SIM_H
 
+#include "sim/closed/agreement.h"
+#include "sim/closed/closed_time.h"
+#include "sim/closed/nccl_time.h"
+#include "sim/closed/server_time.h"
 #include "sim/cluster.h"
 #include "sim/event_queue.h"
 #include "sim/fabric.h"

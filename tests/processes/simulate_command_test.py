@@ -66,7 +66,7 @@ class Simulate(unittest.TestCase):
                          ["0.5", "1", "2", "4", "8"])
 
     def test_halves_send_half_the_bytes(self):
-        arguments = ("-g", "resnet50", "-n", 8, "--strategy", "ddp")
+        arguments = ("-g", "resnet50", "-n", 8, "--strategy", "ddp", "--engine", "tutti")
         whole, = self.rows(*arguments)
         half, = self.rows(*arguments, "--dtype", "bf16")
         sent = [sum(level["bytes"] for level in row["levels"].values()) for row in (whole, half)]
@@ -91,6 +91,44 @@ class Simulate(unittest.TestCase):
         self.assertEqual(scaled["levels"], half["levels"])
         self.assertAlmostEqual(scaled["us"]["without_network"] / plain["us"]["without_network"],
                                2, delta=0.01)
+
+    def test_27600_ranks_are_known_by_formula(self):
+        rows = self.rows("-g", "resnet50", "-n", 27600, "--cluster", "summit", "--sweep",
+                         "strategy=tutti,horovod,horovod-cached")
+        self.assertEqual([row["depth"] for row in rows], ["closed"] * 3)
+        self.assertEqual([row["engine"] for row in rows], ["tutti", "nccl", "nccl"])
+        plan, original, cached = (row["us"]["agreement"] for row in rows)
+        self.assertEqual(plan, 0)
+        self.assertGreater(original, 100 * cached)
+
+    def test_depths_agree(self):
+        moves, closed = self.rows("-g", "resnet50", "-n", 64, "--sweep", "depth=moves,closed")
+        self.assertEqual([moves["depth"], closed["depth"]], ["moves", "closed"])
+        self.assertAlmostEqual(closed["us"]["step"] / moves["us"]["step"], 1, delta=0.05)
+
+    def test_settings_of_strategies_are_swept(self):
+        groups = self.rows("-g", "resnet50", "-n", 96, "--cluster", "summit", "--strategy",
+                           "horovod-cached", "--sweep", "groups=1,5,161", "--sweep",
+                           "engine=nccl,mpi")
+        self.assertEqual([sum(row["exchange_sizes"].values()) for row in groups[:2]], [1, 1])
+        self.assertEqual([row["engine"] for row in groups], ["nccl", "mpi"] * 3)
+        servers = self.rows("-g", "vgg16", "-n", 32, "--strategy", "byteps", "--sweep",
+                            "servers=0,4,8")
+        exposed = [row["us"]["exposed"] for row in servers]
+        self.assertEqual(exposed, sorted(exposed, reverse=True))
+        cycles = self.rows("-g", "resnet50", "-n", 8, "--strategy", "horovod", "--sweep",
+                           "cycle=1,10,100")
+        counts = [sum(row["exchange_sizes"].values()) for row in cycles]
+        self.assertEqual(counts, sorted(counts, reverse=True))
+
+    def test_modes_of_control_are_told_apart(self):
+        rows = self.rows("-g", "resnet50", "-n", 6000, "--cluster", "summit", "--sweep",
+                         "control=plan,bitvector,coordinator,original")
+        steps = [row["us"]["step"] for row in rows]
+        self.assertEqual(steps, sorted(steps))
+        self.assertEqual(rows[0]["us"]["agreement"], 0)
+        self.assertLess(rows[2]["us"]["agreement"], 1000)
+        self.assertGreater(rows[3]["us"]["agreement"], 1000000)
 
     def test_a_slow_rank_is_waited_for(self):
         plain, = self.rows("-g", "resnet50", "-n", 16)
@@ -151,6 +189,28 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--strategy", "ddp", "--cross"))
         self.assertIn("a file has its own times; give --scale-time",
                       self.refused("-g", "a.tsv", "--samples-per-s", "5"))
+        self.assertIn("--groups has no effect on strategy tutti with engine tutti",
+                      self.refused(*graph, "--groups", 5))
+        self.assertIn("--servers has no effect on strategy ddp",
+                      self.refused(*graph, "--strategy", "ddp", "--servers", 1))
+        self.assertIn("--algorithm has no effect on strategy ddp with engine nccl",
+                      self.refused(*graph, "--strategy", "ddp", "--algorithm", "ring"))
+        self.assertIn("strategy ps sums on servers; leave out --engine",
+                      self.refused(*graph, "--strategy", "ps", "--engine", "mpi"))
+        self.assertIn("strategy ddp runs on nccl here",
+                      self.refused(*graph, "--strategy", "ddp", "--depth", "moves"))
+        self.assertIn("cluster laptop has no accelerators for NCCL",
+                      self.refused(*graph, "--cluster", "laptop", "--engine", "nccl"))
+        self.assertIn("is none of auto, tutti, nccl, mpi",
+                      self.refused(*graph, "--sweep", "engine=gloo"))
+        self.assertIn("is none of auto, moves, closed",
+                      self.refused(*graph, "--sweep", "depth=deep"))
+        self.assertIn("--control has no effect on strategy ddp",
+                      self.refused(*graph, "--strategy", "ddp", "--control", "original"))
+        self.assertIn("is no time", self.refused(*graph, "--sweep", "cycle=0"))
+        self.assertIn("bytes for 500000 ranks, and 2147483648 are allowed; depth closed fits",
+                      self.refused("-g", "resnet50", "--cluster", "dgx2", "-n", 500000, "--depth",
+                                   "moves"))
         self.assertIn("is no size", self.refused(*graph, "--sweep", "chunk=1X"))
         self.assertIn("no such", self.refused("-g", "nothing.json").lower())
 

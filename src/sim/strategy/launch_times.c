@@ -19,15 +19,25 @@ static void exchange(tt_timetable *plan, const uint32_t *order, uint32_t count, 
 
 /* ---- cycles ---- */
 
+/* Cycles one after the other. */
+typedef struct cycle_walk {
+    const tt_cycle_rule *rule;
+    const tt_workload *workload;
+    uint32_t *order;     /* by time of request; of equal times by readiness */
+    double *times_us;    /* of the requests */
+    uint32_t first, end; /* what the cycle agrees on, in `order` */
+    double begin_us;     /* of the cycle, */
+    double agreed_us;    /* and its end */
+} cycle_walk;
+
 /* When each tensor is requested. */
-static tt_status requests_of(const tt_cycle_rule *rule, tt_timetable *plan, double **times_out)
+static tt_status find_requests(cycle_walk *walk, tt_scratch *scratch)
 {
-    const tt_workload *workload = plan->workload;
-    const uint64_t count = workload->tensor_count;
-    const uint64_t groups =
-        rule->group_count == 0 || rule->group_count > count ? count : rule->group_count;
-    double *times_us = tt_scratch_take(&plan->scratch, count, sizeof(*times_us));
-    TT_TRY(tt_scratch_status(&plan->scratch));
+    const tt_workload *workload = walk->workload;
+    const uint64_t count = workload->tensor_count, asked = walk->rule->group_count;
+    const uint64_t groups = asked == 0 || asked > count ? count : asked;
+    walk->times_us = tt_scratch_take(scratch, count, sizeof(*walk->times_us));
+    TT_TRY(tt_scratch_status(scratch));
     for (uint64_t group = 0; group < groups; group++) {
         const uint64_t first = group * count / groups, end = (group + 1) * count / groups;
         double ready_us = 0;
@@ -35,10 +45,9 @@ static tt_status requests_of(const tt_cycle_rule *rule, tt_timetable *plan, doub
             ready_us = fmax(ready_us, workload->tensors[i].ready_us);
         }
         for (uint64_t i = first; i < end; i++) {
-            times_us[i] = ready_us;
+            walk->times_us[i] = ready_us;
         }
     }
-    *times_out = times_us;
     return TT_OK;
 }
 
@@ -48,56 +57,102 @@ static bool is_requested_before(const void *user, uint32_t a, uint32_t b)
     return times_us[a] < times_us[b];
 }
 
-/* By time of request; of equal times by readiness. */
-static tt_status order_of(const double *times_us, tt_timetable *plan, uint32_t **order_out)
+static tt_status walk_init(cycle_walk *walk, const tt_cycle_rule *rule, const tt_workload *workload,
+                           tt_scratch *scratch)
 {
-    const size_t count = plan->workload->tensor_count;
-    uint32_t *order = tt_workload_by_ready(plan->workload, &plan->scratch);
-    uint32_t *spare = tt_scratch_take(&plan->scratch, count, sizeof(*spare));
-    TT_TRY(tt_scratch_status(&plan->scratch));
-    tt_sort_indices(order, spare, count, is_requested_before, times_us);
-    *order_out = order;
+    TT_ASSERT(rule->cycle_us >= 0);
+    *walk = (cycle_walk){.rule = rule, .workload = workload};
+    TT_TRY(find_requests(walk, scratch));
+    walk->order = tt_workload_by_ready(workload, scratch);
+    uint32_t *spare = tt_scratch_take(scratch, workload->tensor_count, sizeof(*spare));
+    TT_TRY(tt_scratch_status(scratch));
+    tt_sort_indices(walk->order, spare, workload->tensor_count, is_requested_before,
+                    walk->times_us);
+    walk->begin_us = walk->times_us[walk->order[0]] + rule->cycle_us / 2;
     return TT_OK;
 }
 
-/* Tensors that were agreed on in one cycle, in as many exchanges as the limit makes of them. */
-static void fuse(tt_timetable *plan, const uint32_t *order, uint32_t count, uint64_t bytes_max,
-                 double launch_us)
+/* The next cycle with a tensor. False: there is none. */
+static bool walk_next(cycle_walk *walk)
 {
-    uint32_t first = 0;
+    const double cycle_us = walk->rule->cycle_us;
+    const uint32_t count = (uint32_t)walk->workload->tensor_count;
+    walk->first = walk->end;
+    if (walk->first == count) {
+        return false;
+    }
+    const double request_us = walk->times_us[walk->order[walk->first]];
+    const double idle_us = request_us - walk->begin_us;
+    if (idle_us > 0) {
+        walk->begin_us =
+            cycle_us > 0 ? walk->begin_us + ceil(idle_us / cycle_us) * cycle_us : request_us;
+    }
+    while (walk->end < count && walk->times_us[walk->order[walk->end]] <= walk->begin_us) {
+        walk->end++;
+    }
+    TT_ASSERT(walk->end > walk->first);
+    walk->agreed_us =
+        walk->begin_us + walk->rule->agree_us(walk->rule->user, walk->end - walk->first);
+    return true;
+}
+
+/* The thread is free at `free_us`. */
+static void walk_go_on(cycle_walk *walk, double free_us)
+{
+    walk->begin_us = fmax(walk->begin_us + walk->rule->cycle_us, free_us);
+}
+
+tt_status tt_agreed_by_cycles(const tt_cycle_rule *rule, const tt_workload *workload,
+                              tt_scratch *scratch, double *agreed_us)
+{
+    cycle_walk walk;
+    TT_TRY(walk_init(&walk, rule, workload, scratch));
+    while (walk_next(&walk)) {
+        for (uint32_t i = walk.first; i < walk.end; i++) {
+            agreed_us[walk.order[i]] = walk.agreed_us;
+        }
+        walk_go_on(&walk, walk.agreed_us);
+    }
+    return TT_OK;
+}
+
+/* Launch tensors that were agreed on in one cycle as one; when the thread goes on. */
+static double launch(const cycle_walk *walk, uint32_t first, uint32_t end, double launch_us,
+                     tt_timetable *plan)
+{
+    const tt_cycle_rule *rule = walk->rule;
+    exchange(plan, &walk->order[first], end - first, launch_us);
+    const uint64_t bytes = plan->transfers[plan->transfer_count - 1].bytes;
+    return rule->exchange_us != NULL ? launch_us + rule->exchange_us(rule->user, bytes) : launch_us;
+}
+
+/* What a cycle agreed on, in as many exchanges as the limit makes of them. */
+static double fuse(const cycle_walk *walk, tt_timetable *plan)
+{
+    const uint64_t bytes_max = walk->rule->fusion_bytes;
+    uint32_t first = walk->first;
+    double launch_us = walk->agreed_us;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t own_bytes = plan->workload->tensors[order[i]].bytes;
+    for (uint32_t i = first; i < walk->end; i++) {
+        const uint64_t own_bytes = walk->workload->tensors[walk->order[i]].bytes;
         if (i > first && own_bytes > bytes_max - tt_min_u64(bytes, bytes_max)) {
-            exchange(plan, &order[first], i - first, launch_us);
+            launch_us = launch(walk, first, i, launch_us, plan);
             first = i;
             bytes = 0;
         }
         bytes += own_bytes;
     }
-    exchange(plan, &order[first], count - first, launch_us);
+    return launch(walk, first, walk->end, launch_us, plan);
 }
 
 tt_status tt_launch_by_cycles(const tt_cycle_rule *rule, tt_timetable *plan)
 {
-    const uint32_t count = (uint32_t)plan->workload->tensor_count;
-    double *times_us;
-    uint32_t *order;
-    TT_ASSERT(rule->cycle_us > 0 && plan->form == TT_FORM_ALLREDUCE);
-    TT_TRY(requests_of(rule, plan, &times_us));
-    TT_TRY(order_of(times_us, plan, &order));
+    cycle_walk walk;
+    TT_ASSERT(plan->form == TT_FORM_ALLREDUCE);
+    TT_TRY(walk_init(&walk, rule, plan->workload, &plan->scratch));
     plan->queue = TT_QUEUE_FIFO;
-    double begin_us = times_us[order[0]] + rule->cycle_us / 2;
-    for (uint32_t first = 0, end = 0; first < count; first = end) {
-        const double idle_us = times_us[order[first]] - begin_us;
-        begin_us += idle_us > 0 ? ceil(idle_us / rule->cycle_us) * rule->cycle_us : 0;
-        while (end < count && times_us[order[end]] <= begin_us) {
-            end++;
-        }
-        TT_ASSERT(end > first);
-        const double launch_us = begin_us + rule->agree_us(rule->user, end - first);
-        fuse(plan, &order[first], end - first, rule->fusion_bytes, launch_us);
-        begin_us = fmax(begin_us + rule->cycle_us, launch_us);
+    while (walk_next(&walk)) {
+        walk_go_on(&walk, fuse(&walk, plan));
     }
     return TT_OK;
 }

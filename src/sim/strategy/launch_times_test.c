@@ -106,6 +106,44 @@ static void test_a_thread_that_agrees_begins_no_cycle(void **state)
     end(&plan, 3);
 }
 
+/* 10 us for an exchange of 300 bytes: the thread waits for each before it launches the next. */
+static double exchange(const void *user, uint64_t bytes)
+{
+    (void)user;
+    return (double)bytes / 30;
+}
+
+static void test_a_thread_that_exchanges_begins_no_cycle(void **state)
+{
+    (void)state;
+    tt_timetable plan = begin();
+    const tt_cycle_rule rule = {
+        .cycle_us = 4, .fusion_bytes = 350, .agree_us = agree, .exchange_us = exchange};
+    assert_int_equal(tt_launch_by_cycles(&rule, &plan), TT_OK);
+    const double second = 23.25 + 400 / 30.0;
+    expect(&plan, 0, "d", 23.25);
+    expect(&plan, 1, "c", second + 1.5); /* with b, which does not fit beside it */
+    expect(&plan, 2, "b", second + 1.5 + 10);
+    expect(&plan, 3, "a", second + 1.5 + 10 + 200 / 30.0 + 1.25);
+    end(&plan, 4);
+}
+
+/* Rounds of 9.5 us, the first when there is a tensor. */
+static void test_rounds_follow_each_other_while_there_are_tensors(void **state)
+{
+    (void)state;
+    double agreed_us[4];
+    tt_scratch scratch;
+    tt_scratch_init(&scratch, &tt_allocator_default);
+    const tt_cycle_rule rule = {.agree_us = agree_slowly};
+    assert_int_equal(tt_agreed_by_cycles(&rule, &workload, &scratch, agreed_us), TT_OK);
+    tt_scratch_fini(&scratch);
+    static const double expected_us[4] = {58, 48.5, 39, 29.5}; /* c is ready at 29, b at 31 */
+    for (int i = 0; i < 4; i++) {
+        assert_true(fabs(agreed_us[i] - expected_us[i]) < 1e-9);
+    }
+}
+
 static void test_a_group_is_requested_when_all_its_members_are_ready(void **state)
 {
     (void)state;
@@ -157,6 +195,8 @@ int main(void)
         cmocka_unit_test(test_a_cycle_launches_what_is_ready_when_it_begins),
         cmocka_unit_test(test_tensors_of_a_cycle_are_fused_up_to_the_limit),
         cmocka_unit_test(test_a_thread_that_agrees_begins_no_cycle),
+        cmocka_unit_test(test_a_thread_that_exchanges_begins_no_cycle),
+        cmocka_unit_test(test_rounds_follow_each_other_while_there_are_tensors),
         cmocka_unit_test(test_a_group_is_requested_when_all_its_members_are_ready),
         cmocka_unit_test(test_buckets_are_launched_in_their_order),
         cmocka_unit_test(test_a_late_bucket_delays_those_behind_it),

@@ -16,6 +16,17 @@
 
 enum { TT_JOB_SIZES = 41 }; /* powers of two of bytes, up to a TiB */
 
+/* How the times of exchanges are found. Those of other engines than Tutti are always closed. */
+typedef enum tt_depth {
+    TT_DEPTH_AUTO,   /* moves where they take seconds and fit, else closed */
+    TT_DEPTH_MOVES,  /* every message of all ranks is walked */
+    TT_DEPTH_CLOSED, /* by formula */
+    TT_DEPTHS,
+} tt_depth;
+
+const char *tt_depth_name(tt_depth depth);
+const char *tt_engine_name(tt_engine engine);
+
 typedef struct tt_job {
     const tt_cluster *cluster;
     uint32_t rank_count;
@@ -23,6 +34,8 @@ typedef struct tt_job {
     double samples;              /* of a rank in a step; 0: not known */
     const tt_strategy *strategy;
     tt_strategy_settings settings;
+    tt_engine engine; /* but not SERVERS */
+    tt_depth depth;
     const char *algorithm; /* of all-reduces; NULL: as the library chooses */
     uint32_t step_count;
     uint64_t seed;
@@ -37,6 +50,8 @@ typedef struct tt_job_result {
     tt_training_result training;
     double samples_per_s; /* of all ranks; 0: not known */
     double efficiency;    /* of a rank: its step alone without noise over that of the job */
+    tt_engine engine;     /* those that were used: */
+    tt_depth depth;
     uint32_t exchange_count;
     uint64_t size_counts[TT_JOB_SIZES]; /* of exchanges of at most 2^i bytes, and more than half */
     tt_fabric_traffic levels[TT_FABRIC_LEVELS]; /* of all ranks in a step */

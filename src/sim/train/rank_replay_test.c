@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "sim/cluster.h"
 #include "sim/strategy/launch_times.h"
 #include "sim/strategy/strategy.h"
 #include "sim/train/rank_replay.h"
@@ -82,14 +83,18 @@ static training_log train(const char *strategy, double byte_us, const tt_rank_no
 {
     training_log log = {.end_us = {0}};
     const tt_training_watch watch = {.on_span = on_span, .over = over, .user = &log};
-    const tt_strategy_settings settings = {.chunk_bytes = 100, .fuse_bytes = 1};
+    const tt_strategy_settings settings = {.chunk_bytes = 100, .fuse_bytes = 1, .cycle_us = 2};
     const tt_wire wire = {.overhead_us = 0.5, .byte_us = byte_us};
+    tt_agree_job agreement;
+    tt_agree_job_init(&agreement, tt_cluster_preset_find("summit"), 6);
+    const tt_strategy_input input = {
+        .settings = &settings, .wire = &wire, .agreement = &agreement, .engine = TT_ENGINE_NCCL};
     tt_text why = {.length = 0};
     tt_training_result result;
     tt_timetable plan;
     tt_arrivals_init(&log.arrivals, ALL_STEPS, &tt_allocator_default);
     assert_int_equal(TT_OK, tt_plan_init(&plan, &workload, &tt_allocator_default));
-    assert_int_equal(TT_OK, tt_strategy_find(strategy)->plan(&settings, &wire, &plan));
+    assert_int_equal(TT_OK, tt_strategy_find(strategy)->plan(&input, &plan));
     plan.keeps_barrier = plan.keeps_barrier && byte_us < 0.1; /* else the steps cross */
     const tt_training training = {.plan = &plan,
                                   .wire = wire,

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/base.h"
 #include "kernel/hash64.h"
+#include "sim/closed/closed_time.h"
 #include "sim/fabric_topology.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     LINE_HIGH = 16 << 20,
     SEGMENT_BYTES = 256 << 10,
     EAGER_BYTES = 4 << 10,
+    SPLIT_BYTES_MIN = 4000000, /* a million of f32: MXNET_KVSTORE_BIGARRAY_BOUND */
 };
 
 static const uint64_t memory_bytes_max = UINT64_C(2) << 30;
@@ -24,6 +26,7 @@ static const uint64_t memory_bytes_max = UINT64_C(2) << 30;
 typedef struct walked_length {
     uint64_t bytes;
     bool is_known;
+    double hold_us, whole_us; /* hold_us below 0: all of it, or what the busiest part works */
     tt_moves_result result;
 } walked_length;
 
@@ -35,7 +38,8 @@ struct tt_walked_wire {
     uint64_t *done_ns;      /* [ranks] */
     walked_length *lengths; /* [LENGTHS_MAX] open addressing */
     uint32_t length_count;
-    walked_length spare; /* of a length that is not remembered */
+    walked_length spare;  /* of a length that is not remembered */
+    uint64_t asked_bytes; /* the length whose time is being found */
     tt_status status;
     tt_text why;
     double line_start_us, line_byte_us;
@@ -50,11 +54,11 @@ void tt_walked_config_init(tt_walked_config *config)
                                  .allocator = &tt_allocator_default};
 }
 
-static tt_status walk(tt_walked_wire *wire, walked_length *length)
+static tt_moves_input input_of(const tt_walked_wire *wire, uint64_t bytes)
 {
     const tt_walked_config *config = &wire->config;
-    const uint64_t elements = (length->bytes + sizeof(float) - 1) / sizeof(float);
-    const tt_moves_input input = {
+    const uint64_t elements = (bytes + sizeof(float) - 1) / sizeof(float);
+    return (tt_moves_input){
         .fabric = wire->fabric,
         .problem = {.collective = TT_ALLREDUCE,
                     .dtype = TT_F32,
@@ -71,8 +75,125 @@ static tt_status walk(tt_walked_wire *wire, walked_length *length)
         .memory_bytes_max = config->memory_bytes_max,
         .allocator = wire->allocator,
     };
+}
+
+tt_walked_needs tt_walked_wire_survey(const tt_walked_wire *wire)
+{
+    tt_walked_needs needs = {.messages = 0};
+    for (uint32_t i = 0; i < LENGTHS_MAX; i++) {
+        const walked_length *length = &wire->lengths[i];
+        if (!length->is_known) {
+            continue;
+        }
+        const tt_moves_input input = input_of(wire, length->bytes);
+        needs.memory_bytes = tt_max_u64(needs.memory_bytes, tt_moves_bytes(&input));
+        for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
+            needs.messages += length->result.levels[level].frames_sent;
+        }
+    }
+    return needs;
+}
+
+/* ---- sources ---- */
+
+static tt_status find_walked(tt_walked_wire *wire, walked_length *length)
+{
+    const tt_moves_input input = input_of(wire, length->bytes);
     wire->fabric->ops->reset(wire->fabric);
     return tt_moves_run(&input, &wire->why, wire->done_ns, &length->result);
+}
+
+static tt_status find_closed(tt_walked_wire *wire, const char *algorithm, tt_moves_result *result)
+{
+    const tt_moves_input input = input_of(wire, wire->asked_bytes);
+    const tt_closed_input closed = {.model = wire->config.model,
+                                    .fabric = &wire->config.fabric,
+                                    .problem = input.problem,
+                                    .forced = algorithm,
+                                    .eager_bytes_max = input.eager_bytes_max};
+    return tt_closed_allreduce(&closed, &wire->why, result);
+}
+
+static tt_status find_mpi(tt_walked_wire *wire, walked_length *length)
+{
+    static const char *const algorithms[] = {"doubling", "halving", "ring"};
+    const double copies =
+        wire->config.staging_gbs > 0 ? 2 * (double)length->bytes / wire->config.staging_gbs : 0;
+    length->result.end_ns = wire->config.fabric.rank_count > 1 ? UINT64_MAX : 0;
+    for (size_t i = 0; i < TT_ARRAY_COUNT(algorithms) && length->result.end_ns > 0; i++) {
+        tt_moves_result tried;
+        TT_TRY(find_closed(wire, algorithms[i], &tried));
+        length->result = tried.end_ns < length->result.end_ns ? tried : length->result;
+    }
+    length->result.end_ns += (uint64_t)llround(copies);
+    return TT_OK;
+}
+
+static void count_frames(tt_moves_result *result, tt_fabric_level level, double frames,
+                         double bytes)
+{
+    const uint64_t whole_frames = (uint64_t)llround(frames), whole = (uint64_t)llround(bytes);
+    result->levels[level] = (tt_fabric_traffic){whole_frames, whole_frames, whole, whole};
+}
+
+/* A ring passes 2 (N - 1) / N of the vector over each of its N links, a tree the whole twice. */
+static void find_nccl(const tt_walked_wire *wire, walked_length *length)
+{
+    const tt_nccl_job *job = &wire->config.nccl;
+    const tt_nccl_choice choice = tt_nccl_allreduce(job, length->bytes);
+    const double ranks = job->rank_count, hosts = job->host_count;
+    const bool is_ring = choice.algorithm == TT_NCCL_RING;
+    const double far = is_ring && hosts > 1 ? hosts : hosts - 1;
+    const double near = ranks > 1 ? (is_ring ? ranks - far : ranks - hosts) : 0;
+    const double frames = is_ring ? 2 * (ranks - 1) : 2;
+    const double bytes = (double)length->bytes * (is_ring ? frames / ranks : frames);
+    length->whole_us = choice.time_us;
+    count_frames(&length->result, TT_FABRIC_HOST, near * frames, near * bytes);
+    count_frames(&length->result, TT_FABRIC_LEAF, far * frames, far * bytes);
+}
+
+/* Each host sends its vector to owners and receives the sum; colocated owners keep a part. */
+static void find_servers(const tt_walked_wire *wire, walked_length *length)
+{
+    const tt_server_job *job = &wire->config.servers;
+    const double n = job->hosts, k = job->servers;
+    const bool is_push = wire->config.source == TT_WIRE_PUSHES;
+    const tt_server_time time = is_push ? tt_server_push(job, length->bytes, SPLIT_BYTES_MIN)
+                                        : tt_server_exchange(job, length->bytes);
+    length->hold_us = time.hold_us;
+    length->whole_us = time.whole_us;
+    const double owned = n > 1 ? (n - k) / (n * n + k * n - 2 * k) : 1;
+    const double sent = is_push ? n : 2 * n * (1 - owned);
+    count_frames(&length->result, TT_FABRIC_LEAF, n > 1 || is_push ? sent : 0,
+                 sent * (double)length->bytes);
+}
+
+static tt_status find_time(tt_walked_wire *wire, walked_length *length)
+{
+    tt_status status = TT_OK;
+    length->result = (tt_moves_result){.end_ns = 0};
+    length->hold_us = -1;
+    wire->asked_bytes = length->bytes;
+    switch (wire->config.source) {
+    case TT_WIRE_MOVES:
+        status = find_walked(wire, length);
+        break;
+    case TT_WIRE_CLOSED:
+        status = find_closed(wire, wire->config.algorithm, &length->result);
+        break;
+    case TT_WIRE_MPI:
+        status = find_mpi(wire, length);
+        break;
+    case TT_WIRE_NCCL:
+        find_nccl(wire, length);
+        return TT_OK;
+    case TT_WIRE_SERVERS:
+    case TT_WIRE_PUSHES:
+        find_servers(wire, length);
+        return TT_OK;
+    }
+    length->whole_us = (double)length->result.end_ns / 1000;
+    return status;
 }
 
 /* The place of a length in the table: its own, or a free one. */
@@ -96,7 +217,7 @@ static const walked_length *find(tt_walked_wire *wire, uint64_t bytes)
     length = is_kept ? length : &wire->spare;
     length->bytes = bytes;
     if (wire->status == TT_OK) {
-        wire->status = walk(wire, length);
+        wire->status = find_time(wire, length);
     }
     if (wire->status != TT_OK) {
         return NULL;
@@ -150,17 +271,20 @@ static tt_wire_cost cost_of(void *user, uint64_t bytes)
     if (length == NULL) {
         return (tt_wire_cost){.hold_us = 0};
     }
-    const double whole_us = (double)length->result.end_ns / 1000;
+    const double whole_us = length->whole_us;
+    if (length->hold_us >= 0) {
+        return (tt_wire_cost){length->hold_us, whole_us - length->hold_us};
+    }
     const double hold_us = wire->overlaps ? fmin(busy_us(wire, length), whole_us) : whole_us;
     return (tt_wire_cost){hold_us, whole_us - hold_us};
 }
 
 static tt_status make_line(tt_walked_wire *wire)
 {
-    const tt_moves_result *low = tt_walked_wire_result(wire, LINE_LOW);
-    const double low_us = low != NULL ? (double)low->end_ns / 1000 : 0;
-    const tt_moves_result *high = tt_walked_wire_result(wire, LINE_HIGH);
-    const double high_us = high != NULL ? (double)high->end_ns / 1000 : 0;
+    const walked_length *low = find(wire, LINE_LOW);
+    const double low_us = low != NULL ? low->whole_us : 0;
+    const walked_length *high = find(wire, LINE_HIGH);
+    const double high_us = high != NULL ? high->whole_us : 0;
     const double byte_us = (high_us - low_us) / (LINE_HIGH - LINE_LOW);
     wire->line_byte_us = byte_us > 0 ? byte_us : 0;
     const double start_us = low_us - wire->line_byte_us * LINE_LOW;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * walked_wire.h - a wire whose costs are those of Tutti's own all-reduces, walked on a fabric.
+ * walked_wire.h - a wire whose costs are those of whole exchanges on a cluster.
  *
  * A length is walked when it is first asked for (moves.h), and remembered: a plan has few lengths.
  * So policies and evaluations see the algorithms that a job would choose, with the contention of
  * its network. An all-reduce is walked on an idle fabric: what overlaps in a job, the end of one
- * and the beginning of the next, does not here.
+ * and the beginning of the next, does not here. Instead of walked, Tutti's all-reduces can be
+ * computed by formula; those of NCCL, of MPI and of servers always are (sim/closed/).
  *
  * Layer:   sim.
  * Threads: one at a time.
@@ -15,9 +16,26 @@
 #define TUTTI_SIM_TRAIN_WALKED_WIRE_H
 
 #include "model/model.h"
+#include "sim/closed/nccl_time.h"
+#include "sim/closed/server_time.h"
 #include "sim/moves.h"
 
+/* What exchanges, and how its times are found. */
+typedef enum tt_wire_source {
+    TT_WIRE_MOVES,   /* our own all-reduces, walked */
+    TT_WIRE_CLOSED,  /* ours, by formula */
+    TT_WIRE_NCCL,    /* NCCL's model of itself */
+    TT_WIRE_MPI,     /* the fastest of doubling, halving and ring over all ranks, by formula: no
+                        shared memory, no rails */
+    TT_WIRE_SERVERS, /* BytePS, by formula */
+    TT_WIRE_PUSHES,  /* one direction of a parameter server, by formula */
+} tt_wire_source;
+
 typedef struct tt_walked_config {
+    tt_wire_source source;
+    tt_nccl_job nccl;
+    tt_server_job servers;
+    double staging_gbs; /* MPI: copies from and to accelerators; 0: none */
     const tt_fabric_ops *model;
     tt_fabric_config fabric;
     uint32_t segment_bytes;    /* as TUTTI_SEGMENT */
@@ -46,8 +64,16 @@ tt_wire tt_walked_wire_costs(tt_walked_wire *wire, bool overlaps);
  * and what was computed with it is void. */
 tt_status tt_walked_wire_status(const tt_walked_wire *wire, tt_text *why);
 
+/* What walking all lengths that were asked for takes, whatever the source of their costs. */
+typedef struct tt_walked_needs {
+    uint64_t messages;     /* of all ranks, where costs are by formula */
+    uint64_t memory_bytes; /* at the start of the largest (tt_moves_bytes) */
+} tt_walked_needs;
+
+tt_walked_needs tt_walked_wire_survey(const tt_walked_wire *wire);
+
 /* What an all-reduce of so many bytes sends; NULL: it cannot be walked. Valid until the next
- * length is asked for. */
+ * length is asked for. Messages of NCCL are those of its steps, of servers one each way. */
 const tt_moves_result *tt_walked_wire_result(tt_walked_wire *wire, uint64_t bytes);
 
 #endif

@@ -102,6 +102,86 @@ static void test_all_reduces_that_overlap_hold_the_wire_while_cards_work(void **
     tt_walked_wire_destroy(wire);
 }
 
+/* Of 96 ranks on 16 hosts of Summit. */
+static tt_walked_config source_of(tt_wire_source source)
+{
+    tt_text why = {.length = 0};
+    tt_walked_config config = config_of("summit", 96);
+    const tt_cluster *cluster = tt_cluster_preset_find("summit");
+    config.source = source;
+    assert_int_equal(tt_nccl_job_init(&config.nccl, cluster, 96, &why), TT_OK);
+    assert_int_equal(tt_server_job_init(&config.servers, cluster, 96, 0, &why), TT_OK);
+    return config;
+}
+
+static double time_of(const tt_walked_config *config, uint64_t bytes)
+{
+    tt_walked_wire *wire = wire_of(config);
+    const tt_wire costs = tt_walked_wire_costs(wire, true);
+    const double found_us = tt_wire_time_us(&costs, TT_TASK_ALLREDUCE, bytes);
+    tt_walked_wire_destroy(wire);
+    return found_us;
+}
+
+static void test_formulas_cost_what_walks_do(void **state)
+{
+    (void)state;
+    const tt_walked_config moves = source_of(TT_WIRE_MOVES), closed = source_of(TT_WIRE_CLOSED);
+    for (uint64_t bytes = 64; bytes <= 16 << 20; bytes *= 8) {
+        const double walked_us = time_of(&moves, bytes);
+        assert_true(fabs(time_of(&closed, bytes) - walked_us) < 0.12 * walked_us);
+    }
+}
+
+static void test_other_engines_cost_what_their_models_say(void **state)
+{
+    (void)state;
+    const uint64_t bytes = 4 << 20;
+    const tt_walked_config nccl = source_of(TT_WIRE_NCCL), servers = source_of(TT_WIRE_SERVERS);
+    assert_true(fabs(time_of(&nccl, bytes) - tt_nccl_allreduce(&nccl.nccl, bytes).time_us) < 1e-9);
+    const tt_server_time exchange = tt_server_exchange(&servers.servers, bytes);
+    assert_true(fabs(time_of(&servers, bytes) - exchange.whole_us) < 1e-9);
+    tt_walked_wire *wire = wire_of(&servers);
+    const tt_wire costs = tt_walked_wire_costs(wire, false);
+    const tt_wire_cost cost = tt_wire_cost_of(&costs, TT_TASK_ALLREDUCE, bytes);
+    assert_true(fabs(cost.hold_us - exchange.hold_us) < 1e-9);
+    tt_walked_wire_destroy(wire);
+}
+
+/* The fastest of three, and the copies of accelerators. */
+static void test_mpi_takes_the_fastest_algorithm(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"doubling", "halving", "ring"};
+    tt_walked_config mpi = source_of(TT_WIRE_MPI), closed = source_of(TT_WIRE_CLOSED);
+    for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 16) {
+        double best_us = INFINITY;
+        for (size_t i = 0; i < TT_ARRAY_COUNT(names); i++) {
+            closed.algorithm = names[i];
+            best_us = fmin(best_us, time_of(&closed, bytes));
+        }
+        mpi.staging_gbs = 0;
+        assert_true(fabs(time_of(&mpi, bytes) - best_us) < 1e-9 * best_us);
+        mpi.staging_gbs = 8;
+        const double copies_us = 2 * (double)bytes / 8000;
+        assert_true(fabs(time_of(&mpi, bytes) - best_us - copies_us) < 0.01);
+    }
+}
+
+static void test_a_survey_knows_what_a_walk_would_take(void **state)
+{
+    (void)state;
+    const tt_walked_config moves = source_of(TT_WIRE_MOVES), closed = source_of(TT_WIRE_CLOSED);
+    tt_walked_wire *walked = wire_of(&moves), *formula = wire_of(&closed);
+    const tt_walked_needs found = tt_walked_wire_survey(walked);
+    const tt_walked_needs expected = tt_walked_wire_survey(formula);
+    assert_true(found.memory_bytes > 0 && found.memory_bytes == expected.memory_bytes);
+    assert_true(fabs((double)found.messages - (double)expected.messages) <
+                0.05 * (double)found.messages);
+    tt_walked_wire_destroy(walked);
+    tt_walked_wire_destroy(formula);
+}
+
 /* More lengths than are remembered. */
 static void test_any_number_of_lengths_can_be_asked_for(void **state)
 {
@@ -153,6 +233,10 @@ int main(void)
         cmocka_unit_test(test_long_all_reduces_take_what_the_cards_allow),
         cmocka_unit_test(test_costs_are_remembered_and_ascend),
         cmocka_unit_test(test_all_reduces_that_overlap_hold_the_wire_while_cards_work),
+        cmocka_unit_test(test_formulas_cost_what_walks_do),
+        cmocka_unit_test(test_other_engines_cost_what_their_models_say),
+        cmocka_unit_test(test_mpi_takes_the_fastest_algorithm),
+        cmocka_unit_test(test_a_survey_knows_what_a_walk_would_take),
         cmocka_unit_test(test_any_number_of_lengths_can_be_asked_for),
         cmocka_unit_test(test_a_length_that_cannot_be_walked_is_reported),
         cmocka_unit_test(test_out_of_memory_leaks_nothing),
