@@ -22,7 +22,7 @@ enum { NAME_WIDTH = 46, PAGE_WIDTH = 118, SHOWN_BYTES = 60, PLACE_BYTES = 24 };
 typedef struct row_outcome {
     double computed;
     double error_percent; /* of the expected value; 0 where there are bounds alone */
-    bool is_within;
+    bool is_within;       /* the tolerance, or the bounds, even if they are only shown */
 } row_outcome;
 
 typedef struct validate_state {
@@ -169,12 +169,18 @@ static void describe_error(const tt_validation_row *row, const row_outcome *outc
     }
 }
 
-static void describe_tolerance(const tt_validation_row *row, tt_text *text)
+static bool is_shown(const tt_validation_row *row)
 {
-    if (row->has_expected && isfinite(row->tolerance_percent)) {
-        tt_text_add(text, "%.3g %%", row->tolerance_percent);
+    return !isfinite(row->tolerance_percent);
+}
+
+static void describe_tolerance(const tt_validation_row *row, const row_outcome *outcome,
+                               tt_text *text)
+{
+    if (is_shown(row)) {
+        tt_text_add(text, outcome->is_within ? "shown" : "shown: not");
     } else if (row->has_expected) {
-        tt_text_add(text, "shown");
+        tt_text_add(text, "%.3g %%", row->tolerance_percent);
     }
 }
 
@@ -184,11 +190,11 @@ static void print_row(const tt_validation_row *row, const row_outcome *outcome)
     tt_text computed = {.length = 0};
     describe_expected(row, &expected);
     describe_error(row, outcome, &error);
-    describe_tolerance(row, &tolerance);
+    describe_tolerance(row, outcome, &tolerance);
     add_number(&computed, outcome->computed);
-    printf("%-*s %16s %12s %10s %8s  %s%s\n", NAME_WIDTH, row->name, expected.bytes, computed.bytes,
-           error.bytes, tolerance.bytes, row->is_fitted ? "fitted" : "predicted",
-           outcome->is_within ? "" : "OUTSIDE");
+    printf("%-*s %16s %12s %10s %10s  %s%s\n", NAME_WIDTH, row->name, expected.bytes,
+           computed.bytes, error.bytes, tolerance.bytes, row->is_fitted ? "fitted" : "predicted",
+           outcome->is_within || is_shown(row) ? "" : " OUTSIDE");
     (void)fflush(stdout);
 }
 
@@ -218,7 +224,7 @@ static void row_write(const validate_state *own, const tt_validation_row *row,
     tt_text computed = {.length = 0}, source = {.length = 0};
     describe_expected(row, &expected);
     describe_error(row, outcome, &error);
-    describe_tolerance(row, &tolerance);
+    describe_tolerance(row, outcome, &tolerance);
     add_number(&computed, outcome->computed);
     if (!is_same(row->source, validation->default_source)) {
         tt_text_add_words(&source, row->source, TT_TEXT_BYTES);
@@ -244,7 +250,7 @@ static void row_write(const validate_state *own, const tt_validation_row *row,
 /* By its error. */
 static bool is_judged(const tt_validation_row *row)
 {
-    return row->has_expected && isfinite(row->tolerance_percent);
+    return row->has_expected && !is_shown(row);
 }
 
 static int compare_magnitudes(const void *a, const void *b)
@@ -320,7 +326,7 @@ static tt_status validate_file(validate_state *own)
     row_outcome *outcomes = tt_cli_allocate(validation->row_count, sizeof(*outcomes));
     tt_text end = {.length = 0};
     tt_status status = TT_OK;
-    printf("%s: %s\n%-*s %16s %12s %10s %8s\n", base_name(validation->path), validation->summary,
+    printf("%s: %s\n%-*s %16s %12s %10s %10s\n", base_name(validation->path), validation->summary,
            NAME_WIDTH, "", "expected", "computed", "error", "within");
     if (own->markdown != NULL) {
         head_write(validation, own->markdown);
@@ -330,7 +336,7 @@ static tt_status validate_file(validate_state *own)
         status = compute_row(own, i, &outcomes[i]);
         if (status == TT_OK) {
             print_row(row, &outcomes[i]);
-            own->outside_count += outcomes[i].is_within ? 0 : 1;
+            own->outside_count += outcomes[i].is_within || is_shown(row) ? 0 : 1;
         }
         if (status == TT_OK && own->markdown != NULL) {
             row_write(own, row, &outcomes[i]);

@@ -137,7 +137,11 @@ static tt_status read_expectation(validation_reader *reader, const json_t *objec
     if (row->has_expected && !(fabs(row->expected) > 0)) {
         return refuse_row(reader, "expected", "expected: 0 has no error in percent; give at_most");
     }
-    return row->has_expected ? read_tolerance(reader, object, row) : TT_OK;
+    const char *word = json_string_value(json_object_get(object, "tolerance_percent"));
+    if (has_bound && (word == NULL || strcmp(word, "shown") != 0)) {
+        return TT_OK; /* of rows with a number */
+    }
+    return read_tolerance(reader, object, row);
 }
 
 /* ---- rows ---- */

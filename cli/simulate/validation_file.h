@@ -31,7 +31,7 @@ typedef struct tt_validation_row {
     json_t *against; /* NULL: there is no second scenario */
     bool has_expected;
     double expected, at_least, at_most; /* the bounds may be infinite */
-    double tolerance_percent;           /* INFINITY: the row is only shown */
+    double tolerance_percent;           /* INFINITY: the row is only shown; 0 for bounds */
     bool is_fitted;                     /* to this row; else it is predicted */
 } tt_validation_row;
 

@@ -91,6 +91,9 @@ class Rows(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("1.9 to 2.1", result.stdout)
         self.assertEqual(self.validate({**bound, "at_least": 2.1, "at_most": 9}).returncode, 1)
+        shown = self.validate({**bound, "at_least": 2.1, "tolerance_percent": "shown"})
+        self.assertEqual(shown.returncode, 0)
+        self.assertIn("shown: not", shown.stdout)
 
     def test_what_is_wrong_is_named_with_its_line(self):
         good = {**ROW, "at_least": 0}
