@@ -136,10 +136,9 @@ static const tt_option options[] = {
     {'\0', "seed", TT_OPTION_INT, AT(seed), "N", "of the noise of ranks", "1", NULL, NULL, 0,
      INT64_MAX},
     {'\0', "sweep", TT_OPTION_LIST, AT(sweeps), "NAME=A,B,...",
-     "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, groups, cycle, "
-     "control, servers, engine, depth, algorithm, seed, or a field of clusters "
-     "(network.bandwidth_gbs); "
-     "given several times: a grid",
+     "one line for each value of an option of the job (ranks, strategy, graph, cross=false,true) "
+     "or "
+     "of a field of clusters (network.bandwidth_gbs); given several times: a grid",
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
      NULL, NULL, 0, 0},
@@ -169,6 +168,7 @@ static const tt_option options[] = {
 typedef struct simulation {
     const simulate_values *values;
     const simulate_values *typed; /* on the command line */
+    simulate_values point;        /* of the point that is computed */
     tt_scenario scenario;
     const char *member; /* of the scenario, that an error would be about; or NULL */
     const char *what;   /* the error would be about, besides; or NULL */
@@ -248,9 +248,37 @@ static tt_status parse_slow(simulation *own)
     return TT_OK;
 }
 
+/* ---- options from files and sweeps --------------------------------------------------------------
+ */
+
+static const char *const scenario_files[] = {"graph", "cluster", NULL};
+static const char *const scenario_refused[] = {"scenario", "json",        "plot",        "list",
+                                               "trace",    "trace-ranks", "trace-steps", "validate",
+                                               "markdown", NULL};
+static const tt_scenario_rules scenario_rules = {
+    .command = &tt_command_simulate, .files = scenario_files, .refused = scenario_refused};
+
+/* ---- points ------------------------------------------------------------------------------------
+ */
+
+static bool is_swept(const simulation *own, const char *const *names)
+{
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        for (const char *const *name = names; *name != NULL; name++) {
+            if (strcmp(own->sweep.axes[i].name, *name) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Once, unless it differs from point to point. */
 static tt_status load_workload(simulation *own)
 {
-    const simulate_values *values = own->values;
+    static const char *const names[] = {"graph", "batch",      "samples-per-s", "accumulate",
+                                        "dtype", "scale-time", "scale-bytes",   NULL};
+    const simulate_values *values = &own->point;
     const tt_simulate_workload_config config = {.graph = values->graph,
                                                 .batch = values->batch,
                                                 .samples_per_s = values->samples_per_s,
@@ -258,6 +286,10 @@ static tt_status load_workload(simulation *own)
                                                 .time_scale = values->time_scale,
                                                 .bytes_scale = values->bytes_scale,
                                                 .is_half = values->dtype != 0};
+    if (own->loaded.is_loaded && !is_swept(own, names)) {
+        return TT_OK;
+    }
+    tt_simulate_workload_fini(&own->loaded);
     TT_TRY(tt_simulate_workload_load(&config, &own->why, &own->loaded));
     if (own->why.length > 0 && !own->is_quiet) {
         (void)complain(values->graph, own->why.bytes); /* a remark: it was read */
@@ -266,12 +298,9 @@ static tt_status load_workload(simulation *own)
     return TT_OK;
 }
 
-/* ---- points ------------------------------------------------------------------------------------
- */
-
 static tt_status set_job(simulation *own)
 {
-    const simulate_values *values = own->values;
+    const simulate_values *values = &own->point;
     own->job = (tt_job){.cluster = &own->cluster,
                         .rank_count = (uint32_t)values->rank_count,
                         .workload = &own->loaded.workload,
@@ -300,20 +329,35 @@ static tt_status set_job(simulation *own)
     return TT_OK;
 }
 
+static tt_status set_coordinates(simulation *own, size_t index, tt_simulate_coordinate *coordinates)
+{
+    own->point = *own->values;
+    own->member = "sweep";
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        const char *name = own->sweep.axes[i].name;
+        const char *value = tt_sweep_value(&own->sweep, index, i);
+        coordinates[i] = (tt_simulate_coordinate){name, value};
+        if (tt_cluster_field_find(name) == NULL) {
+            TT_TRY(tt_coordinate_set(&scenario_rules, &own->point, &coordinates[i], &own->why));
+        }
+    }
+    return TT_OK;
+}
+
 /* The job of the index-th point, and where it differs from others. */
 static tt_status set_point(simulation *own, size_t index, tt_simulate_coordinate *coordinates)
 {
     tt_text_clear(&own->why);
+    TT_TRY(set_coordinates(own, index, coordinates));
+    own->member = "graph";
+    own->what = own->point.graph;
+    TT_TRY(load_workload(own));
+    own->what = NULL;
     TT_TRY(set_job(own));
-    /* a cluster first: the fields that are swept are its */
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < own->sweep.axis_count; i++) {
-            const char *name = own->sweep.axes[i].name;
-            const char *value = tt_sweep_value(&own->sweep, index, i);
-            coordinates[i] = (tt_simulate_coordinate){name, value};
-            if ((strcmp(name, "cluster") == 0) == (pass == 0)) {
-                TT_TRY(tt_coordinate_set(&own->job, &own->cluster, name, value, &own->why));
-            }
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        const tt_cluster_field *field = tt_cluster_field_find(coordinates[i].name);
+        if (field != NULL) {
+            TT_TRY(tt_cluster_field_parse(&own->cluster, field, coordinates[i].value, &own->why));
         }
     }
     return tt_coordinate_check(&own->job, &own->why);
@@ -385,7 +429,7 @@ static int run_point(simulation *own, size_t index)
     }
     const tt_simulate_point point = {.job = &own->job,
                                      .result = &result,
-                                     .workload = own->values->graph,
+                                     .workload = own->point.graph,
                                      .coordinates = coordinates,
                                      .coordinate_count = own->sweep.axis_count};
     return show_point(own, index, &point);
@@ -437,14 +481,6 @@ static tt_status prepare(simulation *own)
     own->member = "slow";
     own->what = NULL;
     TT_TRY(parse_slow(own));
-    own->member = "graph";
-    own->what = own->values->graph;
-    const tt_status status = load_workload(own);
-    if (status != TT_OK) {
-        tt_text_add(&own->why, "%s", own->why.length > 0 ? "" : tt_status_text(status));
-        return status;
-    }
-    own->what = NULL;
     return TT_OK;
 }
 
@@ -462,13 +498,6 @@ static int simulate(simulation *own)
     }
     return code;
 }
-
-static const char *const scenario_files[] = {"graph", "cluster", NULL};
-static const char *const scenario_refused[] = {"scenario", "json",        "plot",        "list",
-                                               "trace",    "trace-ranks", "trace-steps", "validate",
-                                               "markdown", NULL};
-static const tt_scenario_rules scenario_rules = {
-    .command = &tt_command_simulate, .files = scenario_files, .refused = scenario_refused};
 
 /* The options of the file, replaced by those of the command line. */
 static tt_status load_scenario(simulation *own)
@@ -494,16 +523,14 @@ static tt_status compute_point(simulation *own, json_t **figures_out)
 {
     tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
     tt_job_result result;
-    if (own->values->graph == NULL || tt_sweep_point_count(&own->sweep) != 1) {
-        tt_text_add(&own->why, "%s",
-                    own->values->graph == NULL ? "there is no graph; give graph"
-                                               : "a row is one job; give one value of each name");
+    if (tt_sweep_point_count(&own->sweep) != 1) {
+        tt_text_add(&own->why, "a row is one job; give one value of each name");
         return TT_ERR_BAD_ARGUMENT;
     }
     TT_TRY(set_point(own, 0, coordinates));
     TT_TRY(tt_job_run(&own->job, &own->why, &result));
     const tt_simulate_point point = {
-        .job = &own->job, .result = &result, .workload = own->values->graph};
+        .job = &own->job, .result = &result, .workload = own->point.graph};
     *figures_out = tt_simulate_figures(&point);
     return *figures_out != NULL ? TT_OK : TT_ERR_NO_MEMORY;
 }
@@ -512,7 +539,7 @@ static tt_status compute_point(simulation *own, json_t **figures_out)
 static tt_status compute_figures(const void *values, tt_text *why, json_t **figures_out)
 {
     simulation own = {.values = values, .typed = values, .is_quiet = true};
-    tt_status status = own.values->graph != NULL ? prepare(&own) : TT_OK;
+    tt_status status = prepare(&own);
     status = status == TT_OK ? compute_point(&own, figures_out) : status;
     if (status != TT_OK) {
         tt_text_add(&own.why, "%s", own.why.length > 0 ? "" : tt_status_text(status));
@@ -531,7 +558,7 @@ static const char *usage_error(const simulate_values *values, int operand_count)
     if (values->markdown != NULL && !values->validates) {
         return "--markdown needs --validate";
     }
-    return values->graph == NULL && !values->validates
+    return values->graph == NULL && values->sweeps.count == 0 && !values->validates
                ? "no graph; give --graph FILE, or a network of tutti schedule --list"
                : NULL;
 }

@@ -3,16 +3,15 @@
  * coordinate.c - see coordinate.h. */
 #include "cli/simulate/coordinate.h"
 
-#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "base/config.h"
 #include "base/nearest.h"
-#include "cli/cluster/cluster_file.h"
-#include "cli/option.h"
+#include "cli/allocate.h"
 
-enum { SHOWN_BYTES = 60 };
+enum { SHOWN_BYTES = 60, WORD_BYTES_MAX = 200 };
 
 tt_status tt_coordinate_strategy(const char *name, tt_text *why, const tt_strategy **strategy_out)
 {
@@ -33,133 +32,73 @@ tt_status tt_coordinate_strategy(const char *name, tt_text *why, const tt_strate
     return TT_OK;
 }
 
-static tt_status set_bytes(const char *text, uint64_t *bytes_out, tt_text *why)
+static tt_status refuse(const tt_scenario_rules *rules, const char *name, tt_text *why)
 {
-    if (tt_option_parse_bytes(text, bytes_out) != TT_OK) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no size; give bytes, or a number with K, M or G");
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return TT_OK;
-}
-
-static tt_status set_count(const char *text, uint64_t most, uint64_t *count_out, tt_text *why)
-{
-    int64_t value;
-    if (!tt_config_parse_int(text, &value) || value < 0 || (uint64_t)value > most) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no number from 0 to %" PRIu64, most);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *count_out = (uint64_t)value;
-    return TT_OK;
-}
-
-static tt_status set_number32(const char *text, uint32_t *count_out, tt_text *why)
-{
-    uint64_t number = 0;
-    TT_TRY(set_count(text, TT_CLUSTER_RANKS_MAX, &number, why));
-    *count_out = (uint32_t)number;
-    return TT_OK;
-}
-
-static tt_status set_cycle(const char *text, double *cycle_us_out, tt_text *why)
-{
-    double value;
-    if (!tt_config_parse_real(text, &value) || !(value > 0 && value <= 1e6)) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no time; give milliseconds above 0");
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *cycle_us_out = 1000 * value;
-    return TT_OK;
-}
-
-/* The place of a word among `count` names. */
-static tt_status set_word(const char *text, const char *const *names, int count, tt_text *why,
-                          int *place_out)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *place_out = i;
-            return TT_OK;
+    const tt_command *command = rules->command;
+    tt_nearest nearest;
+    tt_nearest_init(&nearest, "", name);
+    for (size_t i = 0; i < command->option_count; i++) {
+        if (tt_scenario_can_vary(rules, &command->options[i])) {
+            tt_nearest_offer(&nearest, command->options[i].name);
         }
     }
-    tt_text_add_quoted(why, text, SHOWN_BYTES);
-    tt_text_add(why, " is none of");
-    for (int i = 0; i < count; i++) {
-        tt_text_add(why, "%s %s", i > 0 ? "," : "", names[i]);
+    tt_text_add_quoted(why, name, SHOWN_BYTES);
+    tt_text_add(why, " cannot be swept; ");
+    if (nearest.best[0] != '\0') {
+        tt_text_add(why, "did you mean %s", nearest.best);
+    } else {
+        tt_text_add(why, "give an option of the job, or a field of clusters: ");
+        tt_cluster_field_suggest(name, why);
     }
     return TT_ERR_BAD_ARGUMENT;
 }
 
-static tt_status set_mode(tt_job *job, const char *name, const char *text, tt_text *why)
+/* Texts are borrowed as they are; all else is parsed. */
+static tt_status set_option(const tt_command *command, const tt_option *option, const char *text,
+                            void *values, tt_text *why)
 {
-    const char *names[TT_ENGINES];
-    const bool is_engine = strcmp(name, "engine") == 0, is_depth = strcmp(name, "depth") == 0;
-    const int count = is_engine ? TT_ENGINE_SERVERS : is_depth ? TT_DEPTHS : TT_AGREE_MODES;
-    int place = 0;
-    for (int i = 0; i < count; i++) {
-        names[i] = is_engine  ? tt_engine_name((tt_engine)i)
-                   : is_depth ? tt_depth_name((tt_depth)i)
-                              : tt_agree_mode_name((tt_agree_mode)i);
+    const bool is_flag = option->kind == TT_OPTION_FLAG;
+    const bool is_set = !is_flag || strcmp(text, "true") == 0;
+    char word[WORD_BYTES_MAX];
+    char *argv[] = {word, NULL};
+    tt_option_result result;
+    if (option->kind == TT_OPTION_STRING) {
+        memcpy((char *)values + option->offset, &text, sizeof(text));
+        return TT_OK;
     }
-    TT_TRY(set_word(text, names, count, why, &place));
-    if (is_engine) {
-        job->engine = (tt_engine)place;
-    } else if (is_depth) {
-        job->depth = (tt_depth)place;
-    } else {
-        job->settings.control = (tt_agree_mode)place;
-    }
-    return TT_OK;
-}
-
-static tt_status set_field(tt_cluster *cluster, const char *name, const char *value, tt_text *why)
-{
-    const tt_cluster_field *field = tt_cluster_field_find(name);
-    if (field == NULL) {
-        tt_text_add_quoted(why, name, SHOWN_BYTES);
-        tt_text_add(why, " cannot be swept; give ranks, strategy, cluster, chunk, credit, "
-                         "fuse, groups, cycle, control, servers, engine, depth, algorithm, "
-                         "seed, or a field of clusters: ");
-        tt_cluster_field_suggest(name, why);
+    if ((is_flag && !is_set && strcmp(text, "false") != 0) ||
+        snprintf(word, sizeof(word), "--%s%s%s", option->name, is_flag ? "" : "=",
+                 is_flag ? "" : text) >= (int)sizeof(word)) {
+        tt_text_add(why, "%s: ", option->name);
+        tt_text_add_quoted(why, text, SHOWN_BYTES);
+        tt_text_add(why, is_flag ? " is neither true nor false" : " is too long; give a number");
         return TT_ERR_BAD_ARGUMENT;
     }
-    return tt_cluster_field_parse(cluster, field, value, why);
+    void *parsed = tt_cli_allocate(1, command->values_bytes + 1);
+    const tt_status status = tt_option_parse(command, parsed, 1, argv, &result);
+    if (status != TT_OK) {
+        tt_text_add_words(why, result.error + strspn(result.error, "-"), TT_TEXT_BYTES);
+    } else if (is_set) {
+        tt_option_override(command, values, parsed);
+    } else {
+        *(bool *)((char *)values + option->offset) = false;
+    }
+    tt_option_release(command, parsed);
+    free(parsed);
+    return status;
 }
 
-tt_status tt_coordinate_set(tt_job *job, tt_cluster *cluster, const char *name, const char *value,
-                            tt_text *why)
+tt_status tt_coordinate_set(const tt_scenario_rules *rules, void *values,
+                            const tt_simulate_coordinate *coordinate, tt_text *why)
 {
-    if (strcmp(name, "strategy") == 0) {
-        return tt_coordinate_strategy(value, why, &job->strategy);
-    } else if (strcmp(name, "cluster") == 0) {
-        return tt_cluster_load(value, why, cluster);
-    } else if (strcmp(name, "chunk") == 0) {
-        return set_bytes(value, &job->settings.chunk_bytes, why);
-    } else if (strcmp(name, "credit") == 0) {
-        return set_bytes(value, &job->settings.credit_bytes, why);
-    } else if (strcmp(name, "fuse") == 0) {
-        return set_bytes(value, &job->settings.fuse_bytes, why);
-    } else if (strcmp(name, "algorithm") == 0) {
-        job->algorithm = value;
-        return TT_OK;
-    } else if (strcmp(name, "seed") == 0) {
-        return set_count(value, INT64_MAX, &job->seed, why);
-    } else if (strcmp(name, "ranks") == 0) {
-        return set_number32(value, &job->rank_count, why);
-    } else if (strcmp(name, "groups") == 0) {
-        return set_number32(value, &job->settings.group_count, why);
-    } else if (strcmp(name, "servers") == 0) {
-        return set_number32(value, &job->settings.server_count, why);
-    } else if (strcmp(name, "cycle") == 0) {
-        return set_cycle(value, &job->settings.cycle_us, why);
-    } else if (strcmp(name, "engine") == 0 || strcmp(name, "depth") == 0 ||
-               strcmp(name, "control") == 0) {
-        return set_mode(job, name, value, why);
+    const tt_command *command = rules->command;
+    for (size_t i = 0; i < command->option_count; i++) {
+        const tt_option *option = &command->options[i];
+        if (strcmp(option->name, coordinate->name) == 0 && tt_scenario_can_vary(rules, option)) {
+            return set_option(command, option, coordinate->value, values, why);
+        }
     }
-    return set_field(cluster, name, value, why);
+    return refuse(rules, coordinate->name, why);
 }
 
 tt_status tt_coordinate_check(const tt_job *job, tt_text *why)

@@ -79,6 +79,11 @@ static bool is_listed(const char *const *names, const char *name)
     return false;
 }
 
+bool tt_scenario_can_vary(const tt_scenario_rules *rules, const tt_option *option)
+{
+    return option->kind != TT_OPTION_LIST && !is_listed(rules->refused, option->name);
+}
+
 static tt_status refuse_unknown(scenario_reader *reader, const char *name)
 {
     const tt_command *command = reader->rules->command;

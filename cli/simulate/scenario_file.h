@@ -29,6 +29,9 @@ typedef struct tt_scenario_rules {
     const char *const *refused; /* options that have no place in a scenario */
 } tt_scenario_rules;
 
+/* Whether a sweep can vary the option: a scenario may have it, and it has one value. */
+bool tt_scenario_can_vary(const tt_scenario_rules *rules, const tt_option *option);
+
 enum { TT_SCENARIO_STEPS_MAX = 4 };
 
 /* The bytes of a file, and the object in it that is a scenario. */

@@ -19,6 +19,11 @@ static double samples_of(const tt_simulate_workload_config *config)
 /* A file has its own times. */
 static tt_status check(const tt_simulate_workload_config *config, tt_text *why)
 {
+    if (config->graph == NULL) {
+        tt_text_add(why, "there is no graph; give --graph FILE, or a network of tutti schedule "
+                         "--list");
+        return TT_ERR_BAD_ARGUMENT;
+    }
     if (tt_graph_is_file(config->graph) && config->samples_per_s > 0) {
         tt_text_add(why, "--samples-per-s is for known networks, and a file has its own times; "
                          "give --scale-time");

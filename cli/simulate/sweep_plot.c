@@ -413,7 +413,7 @@ static bool is_swept(const tt_sweep *sweep, const char *name)
 void tt_sweep_plot_describe(tt_sweep_plot *plot, const tt_sweep_plot_job *job)
 {
     tt_text *title = &plot->title;
-    tt_text_add_words(title, job->graph, SHOWN_BYTES);
+    tt_text_add_words(title, is_swept(plot->sweep, "graph") ? "networks" : job->graph, SHOWN_BYTES);
     if (!is_swept(plot->sweep, "cluster")) {
         tt_text_add(title, ", ");
         tt_text_add_words(title, job->cluster, SHOWN_BYTES);

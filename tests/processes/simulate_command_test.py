@@ -130,6 +130,22 @@ class Simulate(unittest.TestCase):
         self.assertLess(rows[2]["us"]["agreement"], 1000)
         self.assertGreater(rows[3]["us"]["agreement"], 1000000)
 
+    def test_any_option_of_a_job_is_swept(self):
+        rows = self.rows("--sweep", "graph=vgg16,resnet50", "--sweep", "accumulate=1,2", "-n", 4)
+        self.assertEqual([row["graph"] for row in rows], ["vgg16"] * 2 + ["resnet50"] * 2)
+        self.assertEqual(rows[:2], [{**row, "sweep": swept["sweep"]} for row, swept in zip(
+            self.rows("-g", "vgg16", "--sweep", "accumulate=1,2", "-n", 4), rows)])
+        plain, crossing = self.rows("-g", "vgg16", "--cluster", "ethernet-10g", "--sweep",
+                                    "cross=false,true")
+        self.assertLess(crossing["us"]["step"], plain["us"]["step"])
+        for words, cause in (("rnks=1", '"rnks" cannot be swept; did you mean ranks'),
+                             ("json=a", "cannot be swept"), ("slow=1", "cannot be swept"),
+                             ("cross=1", '"1" is neither true nor false'),
+                             ("ranks=0", "ranks: 0 is not between 1 and"),
+                             ("zzz=1", "give an option of the job, or a field of clusters")):
+            self.assertIn(cause, self.refused("-g", "vgg16", "--sweep", words))
+        self.assertIn("there is no graph", self.refused("--sweep", "ranks=1"))
+
     def test_a_slow_rank_is_waited_for(self):
         plain, = self.rows("-g", "resnet50", "-n", 16)
         slow, = self.rows("-g", "resnet50", "-n", 16, "--slow", "3=1.5")
@@ -164,7 +180,8 @@ class Simulate(unittest.TestCase):
                 ('{"graph": "vgg16",\n"strategy": "dpd"}', ":2: unknown strategy"),
                 ('{"graph":\n"vgg61"}', ":1: vgg61: "),
                 ('{"graph": "vgg16",\n\n"cluster": "sumit"}', ":3: sumit: neither a .json"),
-                ('{"graph": "vgg16",\n"sweep": {"ranks": ["x"]}}', ":2: \"x\" is no number"),
+                ('{"graph": "vgg16",\n"sweep": {"ranks": ["x"]}}',
+                 ":2: ranks: 'x' is not a whole number"),
                 ('{"graph": "vgg16",\n"slow": {"3": "x"}}', ":2: --slow"),
                 ('{"graph": "vgg16",\n"rank": 5}', ":2: unknown field \"rank\"; did you mean "
                                                    "ranks"),
@@ -201,17 +218,17 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--strategy", "ddp", "--depth", "moves"))
         self.assertIn("cluster laptop has no accelerators for NCCL",
                       self.refused(*graph, "--cluster", "laptop", "--engine", "nccl"))
-        self.assertIn("is none of auto, tutti, nccl, mpi",
+        self.assertIn("is not one of auto|tutti|nccl|mpi",
                       self.refused(*graph, "--sweep", "engine=gloo"))
-        self.assertIn("is none of auto, moves, closed",
+        self.assertIn("is not one of auto|moves|closed",
                       self.refused(*graph, "--sweep", "depth=deep"))
         self.assertIn("--control has no effect on strategy ddp",
                       self.refused(*graph, "--strategy", "ddp", "--control", "original"))
-        self.assertIn("is no time", self.refused(*graph, "--sweep", "cycle=0"))
+        self.assertIn("is not a number greater than 0", self.refused(*graph, "--sweep", "cycle=0"))
         self.assertIn("bytes for 500000 ranks, and 2147483648 are allowed; depth closed fits",
                       self.refused("-g", "resnet50", "--cluster", "dgx2", "-n", 500000, "--depth",
                                    "moves"))
-        self.assertIn("is no size", self.refused(*graph, "--sweep", "chunk=1X"))
+        self.assertIn("chunk: '1X' is not a size", self.refused(*graph, "--sweep", "chunk=1X"))
         self.assertIn("no such", self.refused("-g", "nothing.json").lower())
 
 

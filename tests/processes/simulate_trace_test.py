@@ -52,7 +52,8 @@ class Trace(unittest.TestCase):
             self.assertAlmostEqual(before["ts"] + before["dur"], after["ts"], delta=SAME)
 
     def test_every_moment_of_a_rank_is_in_one_bar(self):
-        for more in ((), ("--cross",), ("--strategy", "ddp"), ("--accumulate", 3)):
+        for more in ((), ("--cross",), ("--strategy", "ddp"), ("--accumulate", 3),
+                     ("--strategy", "horovod"), ("--strategy", "byteps"), ("--strategy", "ps")):
             for name, bars in self.bars(*JOB, *more, "--trace-ranks", "0,5-7",
                                         "--trace-steps", 3).items():
                 if name.startswith("rank"):
