@@ -34,6 +34,7 @@ enum {
 };
 
 static const double logarithmic_from = 8; /* largest over smallest value */
+static const double steep_from = 10;
 static const double head_room = 1.08;
 
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -45,7 +46,7 @@ typedef struct plot_panel {
     FILE *stream;
     int left;
     bool is_efficiency;
-    double most; /* of the vertical axis */
+    double least, most; /* of the vertical axis; least 0: it is linear */
     double tick;
 } plot_panel;
 
@@ -149,7 +150,10 @@ static double x_of(const plot_panel *panel, size_t line, size_t value)
 
 static double y_of(const plot_panel *panel, double height)
 {
-    return TOP + PANEL_HEIGHT * (1 - fmin(height / panel->most, 1));
+    const double share = panel->least > 0 ? log(fmax(height, panel->least) / panel->least) /
+                                                log(panel->most / panel->least)
+                                          : height / panel->most;
+    return TOP + PANEL_HEIGHT * (1 - fmin(share, 1));
 }
 
 static double height_of(const plot_panel *panel, const tt_sweep_plot_value *value)
@@ -170,19 +174,26 @@ static double tick_of(double most)
     }
 }
 
+/* From 0 on; steps that are far apart on a logarithmic scale. */
 static void scale_panel(plot_panel *panel)
 {
     const tt_sweep_plot *plot = panel->plot;
-    panel->most = panel->is_efficiency ? 1 : 0;
+    double least = INFINITY, most = 0;
     for (size_t i = 0; i < tt_sweep_point_count(plot->sweep); i++) {
         const tt_sweep_plot_value *value = &plot->values[i];
         if (value->is_known) {
-            panel->most = fmax(panel->most, head_room * height_of(panel, value));
-            panel->most = fmax(panel->most, panel->is_efficiency ? 0 : head_room * value->p95_ms);
+            const bool is_efficiency = panel->is_efficiency;
+            least = fmin(least, is_efficiency ? value->efficiency : value->p5_ms);
+            most =
+                fmax(most, is_efficiency ? value->efficiency : fmax(value->step_ms, value->p95_ms));
         }
     }
-    panel->most = panel->most > 0 ? panel->most : 1;
+    panel->most = most > 0 ? head_room * most : 1;
+    panel->most = panel->is_efficiency ? fmax(panel->most, 1) : panel->most;
     panel->tick = panel->is_efficiency ? 0.2 : tick_of(panel->most);
+    if (!panel->is_efficiency && least > 0 && most >= steep_from * least) {
+        panel->least = least / head_room;
+    }
 }
 
 /* ---- drawing ---- */
@@ -229,17 +240,33 @@ static void stroke_draw(FILE *stream, size_t line)
     fputs(line >= TT_ARRAY_COUNT(colours) ? " stroke-dasharray=\"6 4\"" : "", stream);
 }
 
+static void tick_draw(const plot_panel *panel, double height)
+{
+    const double y = y_of(panel, height), right = panel->left + PANEL_WIDTH;
+    char label[32];
+    (void)snprintf(label, sizeof(label), "%.6g", height);
+    line_draw(panel->stream, (double[]){panel->left, y, right, y}, "stroke=\"#ddd\"");
+    text_draw(panel->stream, panel->left - 8, y + 4, " text-anchor=\"end\"", label);
+}
+
 static void vertical_axis_draw(const plot_panel *panel)
 {
-    const double right = panel->left + PANEL_WIDTH;
-    for (int i = 0; i * panel->tick <= panel->most * (1 + 1e-9); i++) {
-        const double y = y_of(panel, i * panel->tick);
-        char label[32];
-        (void)snprintf(label, sizeof(label), "%.6g", i * panel->tick);
-        line_draw(panel->stream, (double[]){panel->left, y, right, y},
-                  i == 0 ? "stroke=\"#444\"" : "stroke=\"#ddd\"");
-        text_draw(panel->stream, panel->left - 8, y + 4, " text-anchor=\"end\"", label);
+    static const double steps[] = {1, 2, 5};
+    const double bottom = TOP + PANEL_HEIGHT, right = panel->left + PANEL_WIDTH;
+    if (panel->least > 0) {
+        double scale = pow(10, floor(log10(panel->least)));
+        for (size_t i = 0; steps[i % 3] * scale <= panel->most; i++) {
+            if (steps[i % 3] * scale >= panel->least) {
+                tick_draw(panel, steps[i % 3] * scale);
+            }
+            scale *= i % 3 == 2 ? 10 : 1;
+        }
+    } else {
+        for (int i = 0; i * panel->tick <= panel->most * (1 + 1e-9); i++) {
+            tick_draw(panel, i * panel->tick);
+        }
     }
+    line_draw(panel->stream, (double[]){panel->left, bottom, right, bottom}, "stroke=\"#444\"");
 }
 
 static void horizontal_axis_draw(const plot_panel *panel)

@@ -108,6 +108,30 @@ static void test_words_are_points_that_nothing_joins(void **state)
     free(text);
 }
 
+static void test_steps_that_are_far_apart_have_a_logarithmic_scale(void **state)
+{
+    (void)state;
+    for (int is_far = 0; is_far < 2; is_far++) {
+        tt_sweep sweep = sweep_of("ranks=8,16", NULL);
+        char *text = NULL;
+        size_t bytes = 0;
+        tt_sweep_plot plot;
+        tt_text why = {.length = 0};
+        FILE *stream = open_memstream(&text, &bytes);
+        assert_non_null(stream);
+        assert_int_equal(TT_OK, tt_sweep_plot_init(&plot, &sweep, "unused", &why));
+        plot.values[0] = (tt_sweep_plot_value){true, 100, 100, 100, 1};
+        plot.values[1] = (tt_sweep_plot_value){true, is_far ? 4000 : 400, 100, 400, 0.25};
+        tt_sweep_plot_draw(&plot, stream);
+        assert_int_equal(0, fclose(stream));
+        assert_int_equal(is_far ? 1 : 2, count_of(text, ">0</text>"));
+        assert_int_equal(1, count_of(text, is_far ? ">1000</text>" : ">400</text>"));
+        free(text);
+        tt_sweep_plot_fini(&plot);
+        tt_sweep_fini(&sweep);
+    }
+}
+
 static void test_names_of_users_are_text(void **state)
 {
     (void)state;
@@ -179,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_the_first_axis_of_numbers_is_horizontal),
         cmocka_unit_test(test_each_known_point_is_drawn_in_both_panels),
         cmocka_unit_test(test_words_are_points_that_nothing_joins),
+        cmocka_unit_test(test_steps_that_are_far_apart_have_a_logarithmic_scale),
         cmocka_unit_test(test_names_of_users_are_text),
         cmocka_unit_test(test_what_cannot_be_drawn_is_refused),
         cmocka_unit_test(test_a_picture_is_there_from_the_first_point_on),
