@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/assert.h"
 #include "base/base.h"
@@ -455,24 +456,33 @@ void tt_sweep_plot_describe(tt_sweep_plot *plot, const tt_sweep_plot_job *job)
     }
 }
 
-/* The old picture stays until the new one is complete. */
-static bool write_file(tt_sweep_plot *plot)
+static bool write_to(const tt_sweep_plot *plot, const char *path)
 {
-    static const char ending[] = ".part";
-    const size_t bytes = strlen(plot->path);
-    char *part = tt_cli_allocate(bytes + sizeof(ending), 1);
-    memcpy(part, plot->path, bytes);
-    memcpy(part + bytes, ending, sizeof(ending));
-    FILE *stream = fopen(part, "we");
+    FILE *stream = fopen(path, "we");
     bool is_written = stream != NULL;
     if (is_written) {
         tt_sweep_plot_draw(plot, stream);
         is_written = !ferror(stream);
         is_written = fclose(stream) == 0 && is_written;
-        is_written = is_written && rename(part, plot->path) == 0;
     }
-    free(part);
+    return is_written;
+}
+
+/* The old picture stays until the new one is complete. What is no plain file is not replaced. */
+static bool write_file(tt_sweep_plot *plot)
+{
+    static const char ending[] = ".part";
+    const size_t bytes = strlen(plot->path);
+    struct stat found;
     plot->written_count = plot->known_count;
+    if (stat(plot->path, &found) == 0 && !S_ISREG(found.st_mode)) {
+        return write_to(plot, plot->path);
+    }
+    char *part = tt_cli_allocate(bytes + sizeof(ending), 1);
+    memcpy(part, plot->path, bytes);
+    memcpy(part + bytes, ending, sizeof(ending));
+    const bool is_written = write_to(plot, part) && rename(part, plot->path) == 0;
+    free(part);
     return is_written;
 }
 

@@ -63,6 +63,16 @@ class Sweep(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("No such file or directory", result.stderr)
 
+    def test_what_is_no_plain_file_is_not_replaced(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        held = os.open(pipe, os.O_RDWR)  # two pictures fit into it
+        result = self.simulate("--sweep", "ranks=1,2", "--plot", pipe)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(os.read(held, 1 << 20).count(b"</svg>"), 2)
+        os.close(held)
+        self.assertTrue(pipe.is_fifo())
+
     def test_an_interrupt_leaves_what_is_done(self):
         rows = self.folder / "rows.json"
         seeds = ",".join(str(seed) for seed in range(1000))
