@@ -43,12 +43,18 @@ tt_status tt_simulate_workload_load(const tt_simulate_workload_config *config, t
                                            config->bytes_scale * (config->is_half ? 0.5 : 1)};
     tt_simulate_workload *loaded = loaded_out;
     tt_workload traced;
+    tt_text cause = {.length = 0};
     TT_TRY(check(config, why));
     *loaded = (tt_simulate_workload){.is_loaded = true, .samples = samples_of(config)};
     tt_scratch_init(&loaded->scratch, &tt_allocator_default);
     TT_TRY(tt_graph_load(config->graph, &network, why, &loaded->graph));
     TT_TRY(tt_graph_workload(loaded->graph, NULL, &loaded->scratch, why, &traced));
-    return tt_workload_change_apply(&change, &traced, &loaded->scratch, &loaded->workload);
+    const tt_status status =
+        tt_workload_change_apply(&change, &traced, &loaded->scratch, &cause, &loaded->workload);
+    if (status != TT_OK) {
+        *why = cause; /* not the remark */
+    }
+    return status;
 }
 
 void tt_simulate_workload_fini(tt_simulate_workload *loaded)

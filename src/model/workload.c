@@ -75,7 +75,7 @@ uint64_t tt_workload_bytes(const tt_workload *workload)
 }
 
 tt_status tt_workload_change_apply(const tt_workload_change *change, const tt_workload *workload,
-                                   tt_scratch *scratch, tt_workload *workload_out)
+                                   tt_scratch *scratch, tt_text *why, tt_workload *workload_out)
 {
     TT_ASSERT(change->pass_count > 0 && change->time_scale > 0 && change->bytes_scale > 0);
     const double scale = change->time_scale;
@@ -89,9 +89,14 @@ tt_status tt_workload_change_apply(const tt_workload_change *change, const tt_wo
     for (size_t i = 0; i < workload->tensor_count; i++) {
         const tt_tensor *tensor = &workload->tensors[i];
         const double bytes = round((double)tensor->bytes * change->bytes_scale);
+        if (bytes > (double)TT_GRAPH_TENSOR_BYTES_MAX) {
+            name_add(why, tensor);
+            tt_text_add(why, "%g bytes long: at most %g; scale it less", bytes,
+                        (double)TT_GRAPH_TENSOR_BYTES_MAX);
+            return TT_ERR_BAD_ARGUMENT;
+        }
         tensors[i] = *tensor;
-        tensors[i].bytes = bytes < 1 ? tt_min_u64(tensor->bytes, 1)
-                                     : (uint64_t)fmin(bytes, (double)TT_GRAPH_TENSOR_BYTES_MAX);
+        tensors[i].bytes = bytes < 1 ? tt_min_u64(tensor->bytes, 1) : (uint64_t)bytes;
         tensors[i].first_use_us = fmin(scale * tensor->first_use_us, changed.forward_us);
         tensors[i].ready_us =
             fmin(fmax(before_us + scale * tensor->ready_us, changed.forward_us),

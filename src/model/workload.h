@@ -58,9 +58,10 @@ typedef struct tt_workload_change {
 } tt_workload_change;
 
 /* The tensors of the result are the scratch's, their names those of `workload`. TT_ERR_NO_MEMORY;
- * whether the result is a step is checked where it is used (tt_workload_check). */
+ * TT_ERR_BAD_ARGUMENT and `why`: a tensor would be longer than that of any graph. Whether the
+ * result is a step is checked where it is used (tt_workload_check). */
 tt_status tt_workload_change_apply(const tt_workload_change *change, const tt_workload *workload,
-                                   tt_scratch *scratch, tt_workload *workload_out);
+                                   tt_scratch *scratch, tt_text *why, tt_workload *workload_out);
 
 /* Tensors by first use, and by readiness; ties keep their order in the workload (for readiness, the
  * reverse: backward reaches later tensors first). NULL if an allocation fails. */

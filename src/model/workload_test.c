@@ -28,7 +28,7 @@ static tt_workload changed(const tt_workload_change *change, tt_scratch *scratch
 {
     tt_workload workload;
     tt_text why = {.length = 0};
-    assert_int_equal(TT_OK, tt_workload_change_apply(change, &step, scratch, &workload));
+    assert_int_equal(TT_OK, tt_workload_change_apply(change, &step, scratch, &why, &workload));
     assert_int_equal(step.tensor_count, workload.tensor_count);
     assert_int_equal(TT_OK, tt_workload_check(&workload, &why));
     return workload;
@@ -79,8 +79,13 @@ static void test_times_and_bytes_are_scaled_and_no_tensor_becomes_empty(void **s
     assert_int_equal(10, scaled.tensors[0].bytes);
     assert_int_equal(1, scaled.tensors[1].bytes);
     assert_int_equal(0, scaled.tensors[2].bytes);
-    const tt_workload huge = changed(&(tt_workload_change){1, 1, 1e300}, &scratch);
-    assert_int_equal(TT_GRAPH_TENSOR_BYTES_MAX, huge.tensors[0].bytes);
+    tt_workload huge;
+    tt_text why = {.length = 0};
+    assert_int_equal(
+        TT_ERR_BAD_ARGUMENT,
+        tt_workload_change_apply(&(tt_workload_change){1, 1, 1e300}, &step, &scratch, &why, &huge));
+    assert_string_equal("tensor \"a\" is 1e+302 bytes long: at most 4.39805e+12; scale it less",
+                        why.bytes);
     tt_scratch_fini(&scratch);
 }
 
@@ -106,7 +111,7 @@ static void test_a_step_that_lasts_too_long_is_refused_where_it_is_used(void **s
     tt_text why = {.length = 0};
     tt_scratch_init(&scratch, &tt_allocator_default);
     assert_int_equal(TT_OK, tt_workload_change_apply(&(tt_workload_change){1, 1e20, 1}, &step,
-                                                     &scratch, &workload));
+                                                     &scratch, &why, &workload));
     assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_workload_check(&workload, &why));
     tt_scratch_fini(&scratch);
 }
@@ -118,9 +123,10 @@ static void test_out_of_memory_is_reported(void **state)
     const tt_allocator allocator = tt_counting_allocator_borrow(&counter);
     tt_scratch scratch;
     tt_workload workload;
+    tt_text why = {.length = 0};
     tt_scratch_init(&scratch, &allocator);
     assert_int_equal(TT_ERR_NO_MEMORY, tt_workload_change_apply(&(tt_workload_change){1, 1, 1},
-                                                                &step, &scratch, &workload));
+                                                                &step, &scratch, &why, &workload));
     tt_scratch_fini(&scratch);
     assert_int_equal(0, counter.live_count);
 }
