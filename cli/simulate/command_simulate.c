@@ -2,7 +2,6 @@
  *
  * command_simulate.c - `tutti simulate`: what a training job would do on a cluster. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 
 #include "base/base.h"
 #include "base/config.h"
-#include "base/nearest.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
 #include "cli/simulate/coordinate.h"
