@@ -11,7 +11,7 @@
 #include "base/nearest.h"
 #include "cli/allocate.h"
 
-enum { SHOWN_BYTES = 60, WORD_BYTES_MAX = 200 };
+enum { SHOWN_BYTES = 60, WORD_BYTES_MAX = 200, CYCLE_MS_MAX = 60000 };
 
 tt_status tt_coordinate_strategy(const char *name, tt_text *why, const tt_strategy **strategy_out)
 {
@@ -123,6 +123,11 @@ tt_status tt_coordinate_check(const tt_job *job, tt_text *why)
         {settings->server_count > 0 && !strategy->takes_servers, "--servers"},
         {job->algorithm != NULL && engine != TT_ENGINE_TUTTI, "--algorithm"},
     };
+    if (settings->cycle_us > CYCLE_MS_MAX * 1000.0) {
+        tt_text_add(why, "--cycle: %g ms; give at most %d", settings->cycle_us / 1000,
+                    CYCLE_MS_MAX);
+        return TT_ERR_BAD_ARGUMENT;
+    }
     for (size_t i = 0; i < TT_ARRAY_COUNT(rules); i++) {
         if (rules[i].is_unused) {
             tt_text_add(why, "%s has no effect on strategy %s with engine %s; leave it out",

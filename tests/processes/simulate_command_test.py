@@ -224,6 +224,8 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--sweep", "depth=deep"))
         self.assertIn("--control has no effect on strategy ddp",
                       self.refused(*graph, "--strategy", "ddp", "--control", "original"))
+        self.assertIn("--cycle: 1e+09 ms; give at most 60000",
+                      self.refused(*graph, "--strategy", "horovod", "--cycle", "1e9"))
         self.assertIn("is not a number greater than 0", self.refused(*graph, "--sweep", "cycle=0"))
         self.assertIn("bytes for 500000 ranks, and 2147483648 are allowed; depth closed fits",
                       self.refused("-g", "resnet50", "--cluster", "dgx2", "-n", 500000, "--depth",

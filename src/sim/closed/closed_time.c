@@ -18,6 +18,9 @@
 enum {
     LANES_AT_ONCE = 8, /* as the executor of lanes */
     LOADS_MAX = 64,    /* cards of a host and uplinks of a leaf that are told apart */
+    COPY_MOVES = 2,    /* bytes that the memory moves for each that is copied, */
+    REDUCE_MOVES = 3,  /* added, */
+    FRAME_MOVES = 4,   /* or sent to a rank of the host, as in fabric_memory.c */
 };
 
 typedef struct closed {
@@ -78,13 +81,14 @@ static double limit_of_memory(const closed *own, double moves, double workers)
 /* Of bytes that `workers` ranks of a host add, or copy, each as many at the same time. */
 static double reduce_ns(const closed *own, double bytes, double workers)
 {
-    return bytes *
-           fmax((double)own->fabric->reduce_byte_fs / 1e6, limit_of_memory(own, 3, workers));
+    return bytes * fmax((double)own->fabric->reduce_byte_fs / 1e6,
+                        limit_of_memory(own, REDUCE_MOVES, workers));
 }
 
 static double copy_ns(const closed *own, double bytes, double workers)
 {
-    return bytes * fmax((double)own->fabric->copy_byte_fs / 1e6, limit_of_memory(own, 2, workers));
+    return bytes *
+           fmax((double)own->fabric->copy_byte_fs / 1e6, limit_of_memory(own, COPY_MOVES, workers));
 }
 
 /* ---- traffic ---- */
@@ -267,7 +271,11 @@ static double turn_ns(const closed *own, const exchange_turn *turn, some_lanes s
         }
         const double card =
             turn->sharers[card_level(level)] * service_ns(own, card_level(level), sent.bytes);
-        const double all = fmax(card, turn->sharers[level] * service_ns(own, level, sent.bytes));
+        const double link = turn->sharers[level] * service_ns(own, level, sent.bytes);
+        const double memory = level == TT_FABRIC_HOST
+                                  ? sent.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host)
+                                  : 0;
+        const double all = fmax(fmax(card, link), memory);
         const double alone = service_ns(own, level, sent.bytes);
         const double hop = hop_ns(own, level, sent.bytes) + work_ns;
         time = fmax(time, fmax(hop, sent.lanes * all));
@@ -369,27 +377,29 @@ static double binomial_time(const closed *own, some_lanes window)
 
 /* ---- all to all ---- */
 
-/* Every rank sends `bytes` to every other one. */
-static double everyone_ns(const closed *own, some_lanes window, double overheads)
+/* Every rank sends to every other one: its processor sends all, and receives while it waits for the
+ * last. */
+static double everyone_ns(const closed *own, some_lanes window)
 {
     const double others = own->ranks - 1, local = own->per_host - 1, far = others - local;
     const tt_fabric_level level = own->hosts > 1 ? TT_FABRIC_LEAF : TT_FABRIC_HOST;
-    const double per_card = own->per_host / (own->hosts > 1 ? own->fabric->cards_per_host : 1);
-    const double o = overheads * overhead_ns(own, window.bytes);
-    double busy = window.lanes * local * service_ns(own, TT_FABRIC_HOST, window.bytes);
-    busy =
-        fmax(busy, window.lanes * far * per_card * service_ns(own, TT_FABRIC_LEAF, window.bytes));
-    busy = fmax(busy, window.lanes * others * o);
-    add_traffic(own, TT_FABRIC_HOST, own->ranks * local * window.lanes,
-                own->ranks * local * window.lanes * window.bytes);
-    add_traffic(own, TT_FABRIC_LEAF, own->ranks * far * window.lanes,
-                own->ranks * far * window.lanes * window.bytes);
-    return busy - service_ns(own, level, window.bytes) + hop_ns(own, level, window.bytes);
+    const double per_card = own->hosts > 1 ? own->per_host / own->fabric->cards_per_host : 1;
+    const double o = overhead_ns(own, window.bytes), k = window.lanes;
+    const double hop = hop_ns(own, level, window.bytes);
+    const double ports = fmax(k * local * service_ns(own, TT_FABRIC_HOST, window.bytes),
+                              k * far * per_card * service_ns(own, TT_FABRIC_LEAF, window.bytes));
+    const double cards =
+        fmax(ports, k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host));
+    const double frames = own->ranks * k;
+    add_traffic(own, TT_FABRIC_HOST, frames * local, frames * local * window.bytes);
+    add_traffic(own, TT_FABRIC_LEAF, frames * far, frames * far * window.bytes);
+    const double processor = fmax(2 * k * others * o, (k * others - 1) * o + hop);
+    return fmax(processor, cards - service_ns(own, level, window.bytes) + hop);
 }
 
 static double all_grants_ns(const closed *own)
 {
-    return is_eager(own) ? 0 : everyone_ns(own, (some_lanes){1, 0}, 2);
+    return is_eager(own) ? 0 : everyone_ns(own, (some_lanes){1, 0});
 }
 
 /* The others grant and so are sent to in one order, and not each in its own: the last one has its
@@ -397,16 +407,32 @@ static double all_grants_ns(const closed *own)
 static double direct_time(const closed *own, some_lanes window)
 {
     window.bytes /= own->ranks; /* a slice */
-    const double gather = everyone_ns(own, window, 2) * (is_eager(own) ? 1 : 2);
+    const double gather = everyone_ns(own, window) * (is_eager(own) ? 1 : 2);
     return all_grants_ns(own) + gather +
            window.lanes * reduce_ns(own, (own->ranks - 1) * window.bytes, own->per_host) +
-           everyone_ns(own, window, 2);
+           everyone_ns(own, window);
 }
 
 static double flat_time(const closed *own, some_lanes window)
 {
-    return all_grants_ns(own) + everyone_ns(own, window, 2) +
+    return all_grants_ns(own) + everyone_ns(own, window) +
            window.lanes * reduce_ns(own, (own->ranks - 1) * window.bytes, own->per_host);
+}
+
+/* All to rank 0, which adds, and back: its processor and its cards are busy with all of them. */
+static double star_time(const closed *own, some_lanes window)
+{
+    const double others = own->ranks - 1, local = own->per_host - 1, far = others - local;
+    const tt_fabric_level level = far > 0 ? TT_FABRIC_LEAF : TT_FABRIC_HOST;
+    const double o = overhead_ns(own, window.bytes), frames = 2 * window.lanes;
+    double busy = (others - 1) * o;
+    busy = fmax(busy, (local - 1) * service_ns(own, TT_FABRIC_HOST, window.bytes));
+    busy = fmax(busy, (far - 1) * service_ns(own, TT_FABRIC_LEAF, window.bytes));
+    const double way = hop_ns(own, level, window.bytes) + window.lanes * busy;
+    const double sum = window.lanes * reduce_ns(own, others * window.bytes, 1);
+    add_traffic(own, TT_FABRIC_HOST, frames * local, frames * local * window.bytes);
+    add_traffic(own, TT_FABRIC_LEAF, frames * far, frames * far * window.bytes);
+    return (is_eager(own) ? 0 : hop_ns(own, level, 0) + 2 * others * o) + 2 * way + sum;
 }
 
 /* ---- shared memory ---- */
@@ -457,18 +483,19 @@ static const closed_formula formulas[] = {
     {.algorithm = &tt_algorithm_binomial, .time = binomial_time},
     {.algorithm = &tt_algorithm_direct, .time = direct_time},
     {.algorithm = &tt_algorithm_flat, .time = flat_time},
+    {.algorithm = &tt_algorithm_star, .time = star_time},
     {.algorithm = &tt_algorithm_shared, .time = shared_time, .is_whole = true},
     {.algorithm = &tt_algorithm_hierarchical, .time = hierarchical_time},
 };
 
 static const closed_formula *formula_of(const tt_algorithm *algorithm)
 {
+    const closed_formula *found = NULL;
     for (size_t i = 0; i < TT_ARRAY_COUNT(formulas); i++) {
-        if (formulas[i].algorithm == algorithm) {
-            return &formulas[i];
-        }
+        found = formulas[i].algorithm == algorithm ? &formulas[i] : found;
     }
-    return NULL;
+    TT_ASSERT(found != NULL); /* every all-reduce of the library has one */
+    return found;
 }
 
 /* Of `count` windows one after the other. */
@@ -507,19 +534,13 @@ static double lanes_ns(closed *own, const closed_formula *formula)
     return time + windows_ns(own, formula, (some_lanes){rest, bytes}, 1);
 }
 
-tt_status tt_closed_allreduce(const tt_closed_input *input, tt_text *why,
-                              tt_moves_result *result_out)
+tt_moves_result tt_closed_allreduce(const tt_closed_input *input)
 {
     const tt_problem *problem = &input->problem;
     const tt_fabric_config *fabric = input->fabric;
     TT_ASSERT(problem->collective == TT_ALLREDUCE && problem->size == fabric->rank_count);
+    TT_ASSERT(tt_redop_is_elementwise(problem->redop) && problem->codec == NULL);
     tt_moves_result result = {.algorithm = tt_algorithm_choose(problem, input->forced)};
-    const closed_formula *formula = formula_of(result.algorithm);
-    if (formula == NULL) {
-        tt_text_add(why, "algorithm %s has no closed form; use depth moves, or another algorithm",
-                    result.algorithm->name);
-        return TT_ERR_UNSUPPORTED;
-    }
     closed own = {.input = input,
                   .fabric = fabric,
                   .ranks = problem->size,
@@ -528,8 +549,7 @@ tt_status tt_closed_allreduce(const tt_closed_input *input, tt_text *why,
     own.hosts = ceil(own.ranks / own.per_host);
     result.algorithm->plan(problem, &own.plan);
     if (problem->size > 1) {
-        result.end_ns = (uint64_t)llround(lanes_ns(&own, formula));
+        result.end_ns = (uint64_t)llround(lanes_ns(&own, formula_of(result.algorithm)));
     }
-    *result_out = result;
-    return TT_OK;
+    return result;
 }

@@ -22,14 +22,12 @@
 typedef struct tt_closed_input {
     const tt_fabric_ops *model; /* whose limits hold: of memory, of uplinks */
     const tt_fabric_config *fabric;
-    tt_problem problem; /* an all-reduce, as for moves */
+    tt_problem problem; /* an all-reduce of elements, not coded, as for moves */
     const char *forced;
     uint32_t eager_bytes_max;
 } tt_closed_input;
 
-/* Times and traffic as of moves; no events and no memory. TT_ERR_UNSUPPORTED and `why`: no formula
- * for the algorithm. */
-tt_status tt_closed_allreduce(const tt_closed_input *input, tt_text *why,
-                              tt_moves_result *result_out);
+/* Times and traffic as of moves; no events and no memory. */
+tt_moves_result tt_closed_allreduce(const tt_closed_input *input);
 
 #endif

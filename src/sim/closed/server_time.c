@@ -19,9 +19,10 @@ tt_status tt_server_job_init(tt_server_job *job, const tt_cluster *cluster, uint
     const uint32_t hosts = (rank_count + per_host - 1) / per_host;
     if (cluster->host_count > 0 && (uint64_t)hosts + server_count > cluster->host_count) {
         tt_text_add(why,
-                    "%" PRIu32 " hosts of ranks and %" PRIu32 " of servers do not fit the %" PRIu32
-                    " of cluster %s; give fewer ranks or --servers, or raise hosts.count",
-                    hosts, server_count, cluster->host_count, cluster->name);
+                    "hosts of cluster %s: %" PRIu32 " for ranks and %" PRIu32
+                    " for servers are needed, and there are %" PRIu32
+                    "; give fewer ranks or --servers, or raise hosts.count",
+                    cluster->name, hosts, server_count, cluster->host_count);
         return TT_ERR_BAD_CONFIG;
     }
     *job = (tt_server_job){

@@ -101,7 +101,8 @@ static void test_servers_need_hosts(void **state)
     const tt_cluster *summit = tt_cluster_preset_find("summit");
     assert_int_equal(tt_server_job_init(&job, summit, 4600 * 6, 8, &why), TT_OK);
     assert_int_equal(tt_server_job_init(&job, summit, 4600 * 6, 9, &why), TT_ERR_BAD_CONFIG);
-    assert_non_null(strstr(why.bytes, "4600 hosts of ranks and 9 of servers do not fit the 4608"));
+    assert_non_null(
+        strstr(why.bytes, "4600 for ranks and 9 for servers are needed, and there are 4608"));
 }
 
 int main(void)

@@ -215,21 +215,13 @@ static tt_status survey(const tt_job *job, const tt_walked_config *config, tt_te
     return status;
 }
 
-/* Of one host, and of algorithms without a formula, moves are the only depth. */
 static tt_status choose_depth(const tt_job *job, tt_walked_config *config, tt_text *why)
 {
-    const bool is_one_host = config->fabric.rank_count <= config->fabric.ranks_per_host;
-    tt_walked_needs needs = {.messages = 0};
+    tt_walked_needs needs;
     if (job->depth == TT_DEPTH_CLOSED) {
         return TT_OK;
     }
-    const tt_status status = is_one_host ? TT_ERR_UNSUPPORTED : survey(job, config, why, &needs);
-    if (status == TT_ERR_UNSUPPORTED) {
-        tt_text_clear(why);
-        config->source = TT_WIRE_MOVES;
-        return TT_OK;
-    }
-    TT_TRY(status);
+    TT_TRY(survey(job, config, why, &needs));
     const bool fits = needs.memory_bytes <= config->memory_bytes_max;
     if (job->depth == TT_DEPTH_AUTO) {
         const bool is_short = needs.messages <= auto_messages_max;

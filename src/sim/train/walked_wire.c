@@ -38,8 +38,7 @@ struct tt_walked_wire {
     uint64_t *done_ns;      /* [ranks] */
     walked_length *lengths; /* [LENGTHS_MAX] open addressing */
     uint32_t length_count;
-    walked_length spare;  /* of a length that is not remembered */
-    uint64_t asked_bytes; /* the length whose time is being found */
+    walked_length spare; /* of a length that is not remembered */
     tt_status status;
     tt_text why;
     double line_start_us, line_byte_us;
@@ -103,30 +102,29 @@ static tt_status find_walked(tt_walked_wire *wire, walked_length *length)
     return tt_moves_run(&input, &wire->why, wire->done_ns, &length->result);
 }
 
-static tt_status find_closed(tt_walked_wire *wire, const char *algorithm, tt_moves_result *result)
+static tt_moves_result find_closed(const tt_walked_wire *wire, uint64_t bytes,
+                                   const char *algorithm)
 {
-    const tt_moves_input input = input_of(wire, wire->asked_bytes);
+    const tt_moves_input input = input_of(wire, bytes);
     const tt_closed_input closed = {.model = wire->config.model,
                                     .fabric = &wire->config.fabric,
                                     .problem = input.problem,
                                     .forced = algorithm,
                                     .eager_bytes_max = input.eager_bytes_max};
-    return tt_closed_allreduce(&closed, &wire->why, result);
+    return tt_closed_allreduce(&closed);
 }
 
-static tt_status find_mpi(tt_walked_wire *wire, walked_length *length)
+static tt_moves_result find_mpi(const tt_walked_wire *wire, uint64_t bytes)
 {
-    static const char *const algorithms[] = {"doubling", "halving", "ring"};
-    const double copies =
-        wire->config.staging_gbs > 0 ? 2 * (double)length->bytes / wire->config.staging_gbs : 0;
-    length->result.end_ns = wire->config.fabric.rank_count > 1 ? UINT64_MAX : 0;
-    for (size_t i = 0; i < TT_ARRAY_COUNT(algorithms) && length->result.end_ns > 0; i++) {
-        tt_moves_result tried;
-        TT_TRY(find_closed(wire, algorithms[i], &tried));
-        length->result = tried.end_ns < length->result.end_ns ? tried : length->result;
+    const tt_moves_result doubling = find_closed(wire, bytes, "doubling");
+    const tt_moves_result halving = find_closed(wire, bytes, "halving");
+    tt_moves_result best = find_closed(wire, bytes, "ring");
+    best = halving.end_ns < best.end_ns ? halving : best;
+    best = doubling.end_ns < best.end_ns ? doubling : best;
+    if (wire->config.staging_gbs > 0) {
+        best.end_ns += (uint64_t)llround(2 * (double)bytes / wire->config.staging_gbs);
     }
-    length->result.end_ns += (uint64_t)llround(copies);
-    return TT_OK;
+    return best;
 }
 
 static void count_frames(tt_moves_result *result, tt_fabric_level level, double frames,
@@ -173,16 +171,15 @@ static tt_status find_time(tt_walked_wire *wire, walked_length *length)
     tt_status status = TT_OK;
     length->result = (tt_moves_result){.end_ns = 0};
     length->hold_us = -1;
-    wire->asked_bytes = length->bytes;
     switch (wire->config.source) {
     case TT_WIRE_MOVES:
         status = find_walked(wire, length);
         break;
     case TT_WIRE_CLOSED:
-        status = find_closed(wire, wire->config.algorithm, &length->result);
+        length->result = find_closed(wire, length->bytes, wire->config.algorithm);
         break;
     case TT_WIRE_MPI:
-        status = find_mpi(wire, length);
+        length->result = find_mpi(wire, length->bytes);
         break;
     case TT_WIRE_NCCL:
         find_nccl(wire, length);
