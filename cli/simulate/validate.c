@@ -41,21 +41,23 @@ static int complain(const char *why)
 
 /* ---- figures ---- */
 
+/* All numbers of the groups, by their paths. */
 static void offer_figures(tt_nearest *nearest, const json_t *figures, const char *before)
 {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)figures, name, value)
     {
+        const bool is_group = json_is_object(value);
         char path[TT_NEAREST_BYTES];
-        if (snprintf(path, sizeof(path), "%s%s", before, name) >= (int)sizeof(path)) {
+        if (snprintf(path, sizeof(path), "%s%s%s", before, name, is_group ? "." : "") >=
+            (int)sizeof(path)) {
             continue;
         }
-        if (json_is_number(value)) {
-            tt_nearest_offer(nearest, path);
-        } else if (before[0] == '\0' && strlen(path) + 2 < sizeof(path)) {
-            (void)strncat(path, ".", 2);
+        if (is_group) {
             offer_figures(nearest, value, path);
+        } else if (json_is_number(value)) {
+            tt_nearest_offer(nearest, path);
         }
     }
 }

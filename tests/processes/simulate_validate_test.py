@@ -98,7 +98,10 @@ class Rows(unittest.TestCase):
     def test_what_is_wrong_is_named_with_its_line(self):
         good = {**ROW, "at_least": 0}
         for row, line, cause in (
-                ({**good, "figure": "us.stpe"}, 9, "unknown figure"),
+                ({**good, "figure": "us.stpe"}, 9,
+                 'unknown figure "us.stpe"; did you mean us.step'),
+                ({**good, "figure": "levels.leaf.message"}, 9,
+                 'unknown figure "levels.leaf.message"; did you mean levels.leaf.messages'),
                 ({**good, "figure": "us"}, 9, "unknown figure"),
                 ({**good, "scenario": {"graph": "vgg16", "rank": 2}}, 11,
                  'unknown field "rank"; did you mean ranks'),
