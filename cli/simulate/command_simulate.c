@@ -637,8 +637,18 @@ const tt_command tt_command_simulate = {
         "Messages and bytes are those that all ranks together send in a step, without heads; sizes "
         "of exchanges are those of the plan before chunks are cut. The same options and files give "
         "the same output. Each line is written when it is computed: an interrupted sweep leaves "
-        "what "
-        "is done, in the files of --json and --plot, too.",
+        "what is done, in the files of --json and --plot, too.\n\n"
+        "A scenario is an object whose members are options by their long names: numbers, texts, "
+        "true and false; --sweep and --slow are objects, {\"ranks\": [8, 64]}. Files in it are "
+        "found from its folder.\n\n"
+        "In a trace every moment of a rank is in one bar: forward (with all passes before the last "
+        "backward), backward, waits for the slowest rank, for exchanges and for samples, overhead. "
+        "Exchanges are those of all ranks: a bar is as long as an exchange keeps the next one "
+        "waiting; arrived_us is when its result is there. Times are microseconds from the start of "
+        "the job, which settles for four steps.\n\n"
+        "--validate prints what was expected of each row and what is computed, and the error in "
+        "percent of the first. A row that was fitted gave the model a number, a predicted one did "
+        "not; one that is only shown may have any error.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(simulate_values),
