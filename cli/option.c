@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/nearest.h"
+#include "cli/allocate.h"
 #include "cli/option.h"
 
 typedef struct option_parser {
@@ -232,6 +234,20 @@ static tt_status take_value(option_parser *parser, const tt_option *option, cons
     return set_value(parser, option, attached != NULL ? attached : parser->argv[parser->next++]);
 }
 
+static uint64_t *given_of(const tt_command *command, void *values)
+{
+    return (void *)((char *)values + command->given_offset);
+}
+
+static tt_status take_option(option_parser *parser, const tt_option *option, const char *attached)
+{
+    if (parser->command->given_offset > 0) {
+        *given_of(parser->command, parser->values) |= UINT64_C(1)
+                                                      << (option - parser->command->options);
+    }
+    return take_value(parser, option, attached);
+}
+
 static tt_status parse_option(option_parser *parser, char *word)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -244,13 +260,13 @@ static tt_status parse_option(option_parser *parser, char *word)
     snprintf(spelling, sizeof(spelling), "%.*s", (int)(length < 63 ? length : 63), word);
     const tt_option *option = find_spelling(parser->command, spelling);
     if (option != NULL) {
-        return take_value(parser, option, equals != NULL ? equals + 1 : NULL);
+        return take_option(parser, option, equals != NULL ? equals + 1 : NULL);
     }
     option = word[1] != '-' ? find_letter(parser->command, word[1]) : NULL;
     if (option == NULL || option->kind == TT_OPTION_FLAG) {
         return unknown_option(parser, spelling);
     }
-    return take_value(parser, option, word + 2);
+    return take_option(parser, option, word + 2);
 }
 
 static tt_status set_defaults(option_parser *parser)
@@ -276,6 +292,7 @@ tt_status tt_option_parse(const tt_command *command, void *values, int argc, cha
                           tt_option_result *result_out)
 {
     memset(result_out, 0, sizeof(*result_out));
+    TT_ASSERT(command->given_offset == 0 || command->option_count <= 64);
     option_parser parser = {command, values, argc, argv, 0, result_out};
     TT_TRY(set_defaults(&parser));
     while (parser.next < argc && !result_out->wants_help) {
@@ -309,6 +326,51 @@ void tt_option_release(const tt_command *command, void *values)
             *list = (tt_option_list){NULL, 0};
         }
     }
+}
+
+bool tt_option_is_given(const tt_command *command, const void *values, const char *name)
+{
+    uint64_t given;
+    memcpy(&given, (const char *)values + command->given_offset, sizeof(given));
+    for (size_t i = 0; i < command->option_count; i++) {
+        if (strcmp(command->options[i].name, name) == 0) {
+            return (given >> i & 1) != 0;
+        }
+    }
+    return false;
+}
+
+static void override_list(tt_option_list *list, const tt_option_list *given)
+{
+    tt_option_list copy = {tt_cli_allocate(given->count, sizeof(*copy.items)), given->count};
+    memcpy(copy.items, given->items, given->count * sizeof(*copy.items));
+    free(list->items);
+    *list = copy;
+}
+
+void tt_option_override(const tt_command *command, void *values, const void *given_values)
+{
+    static const size_t bytes[] = {
+        [TT_OPTION_FLAG] = sizeof(bool),      [TT_OPTION_INT] = sizeof(int64_t),
+        [TT_OPTION_MAYBE] = sizeof(int64_t),  [TT_OPTION_BYTES] = sizeof(uint64_t),
+        [TT_OPTION_SECONDS] = sizeof(double), [TT_OPTION_RATE] = sizeof(double),
+        [TT_OPTION_STRING] = sizeof(char *),  [TT_OPTION_CHOICE] = sizeof(int)};
+    uint64_t given;
+    memcpy(&given, (const char *)given_values + command->given_offset, sizeof(given));
+    for (size_t i = 0; i < command->option_count; i++) {
+        const tt_option *option = &command->options[i];
+        void *value = (char *)values + option->offset;
+        const void *other = (const char *)given_values + option->offset;
+        if ((given >> i & 1) == 0) {
+            continue;
+        }
+        if (option->kind == TT_OPTION_LIST) {
+            override_list(value, other);
+        } else {
+            memcpy(value, other, bytes[option->kind]);
+        }
+    }
+    *given_of(command, values) |= given;
 }
 
 void tt_option_format(const tt_option *option, char *text, size_t text_bytes)

@@ -65,8 +65,10 @@ typedef struct tt_command {
     const tt_option *options;
     size_t option_count;
     size_t values_bytes;
-    bool options_first; /* words after the first operand are not parsed */
-    bool is_internal;   /* not listed */
+    size_t given_offset; /* of a uint64_t in the values, with bit i where options[i] was given;
+                          * 0: not kept */
+    bool options_first;  /* words after the first operand are not parsed */
+    bool is_internal;    /* not listed */
     /* Exit status of the program. `operands` has `operand_count` entries, then NULL. */
     int (*run)(const void *values, int operand_count, char **operands);
 } tt_command;
@@ -82,6 +84,12 @@ typedef struct tt_option_result {
 tt_status tt_option_parse(const tt_command *command, void *values, int argc, char **argv,
                           tt_option_result *result_out);
 void tt_option_release(const tt_command *command, void *values);
+
+/* Of a command with given_offset. */
+bool tt_option_is_given(const tt_command *command, const void *values, const char *name);
+
+/* Replace values by those that were given in others of the same command, which has given_offset. */
+void tt_option_override(const tt_command *command, void *values, const void *given_values);
 
 /* `--name` or `-l`, with the name of its value, as help and man pages show it. */
 void tt_option_format(const tt_option *option, char *text, size_t text_bytes);

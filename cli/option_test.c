@@ -24,6 +24,7 @@ typedef struct values {
     int choice;
     int64_t maybe;
     tt_option_list list;
+    uint64_t given;
 } values;
 
 static const tt_option options[] = {
@@ -46,7 +47,8 @@ static const tt_command command = {.name = "test",
                                    .operand_max = 4,
                                    .options = options,
                                    .option_count = TT_ARRAY_COUNT(options),
-                                   .values_bytes = sizeof(values)};
+                                   .values_bytes = sizeof(values),
+                                   .given_offset = offsetof(values, given)};
 
 typedef struct fixture {
     char *argv[16];
@@ -261,6 +263,34 @@ static void test_tables_of_all_commands_are_sound(void **state)
     }
 }
 
+static void test_only_what_was_given_overrides(void **state)
+{
+    (void)state;
+    fixture f = {.status = TT_OK}, given = {.status = TT_OK};
+    /* of words that live as long as the values */
+    char *first[] = {"-v", "-n", "7", "--bind=core", "-x", "a", "--keep", "-H", "h", NULL};
+    char *second[] = {"--ranks=1", "-x", "b", "-x", "c", "--wait=3", "--pace=2", "-b1K", NULL};
+    assert_int_equal(TT_OK, tt_option_parse(&command, &f.values, 9, first, &f.result));
+    assert_int_equal(TT_OK, tt_option_parse(&command, &given.values, 8, second, &given.result));
+    assert_true(tt_option_is_given(&command, &given.values, "ranks"));
+    assert_false(tt_option_is_given(&command, &given.values, "hosts"));
+    assert_false(tt_option_is_given(&command, &given.values, "no-option"));
+    tt_option_override(&command, &f.values, &given.values);
+    assert_true(f.values.flag);
+    assert_int_equal(1, f.values.number); /* its default, but given */
+    assert_int_equal(1, f.values.choice);
+    assert_int_equal(1, f.values.maybe);
+    assert_int_equal(1024, f.values.bytes);
+    assert_true(f.values.seconds > 2.9 && f.values.rate > 1.9);
+    assert_string_equal("h", f.values.text);
+    assert_int_equal(2, f.values.list.count);
+    assert_string_equal("b", f.values.list.items[0]);
+    assert_string_equal("c", f.values.list.items[1]);
+    tt_option_release(&command, &given.values);
+    assert_string_equal("c", f.values.list.items[1]); /* a copy */
+    tt_option_release(&command, &f.values);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_list_keeps_its_order),
         cmocka_unit_test(test_errors_name_culprit_and_cure),
         cmocka_unit_test(test_sizes_have_suffixes_and_do_not_overflow),
+        cmocka_unit_test(test_only_what_was_given_overrides),
         cmocka_unit_test(test_surplus_operands_are_refused),
         cmocka_unit_test(test_help_keeps_to_its_width),
         cmocka_unit_test(test_tables_of_all_commands_are_sound),

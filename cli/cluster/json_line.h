@@ -17,4 +17,8 @@
  * the member `inner` of that one if it is not NULL; 0: there is none, or its name has escapes. */
 int tt_json_line(const char *text, size_t bytes, const char *outer, const char *inner);
 
+/* The same for a member or element at any depth: `steps` are names of members, and places of
+ * elements in digits. */
+int tt_json_path_line(const char *text, size_t bytes, const char *const *steps, size_t step_count);
+
 #endif

@@ -50,6 +50,32 @@ static void test_what_looks_like_a_member_is_none(void **state)
     assert_int_equal(line("b\": ", NULL), 0);
 }
 
+static int path(const char *first, const char *second, const char *third)
+{
+    const char *const steps[] = {first, second, third};
+    return tt_json_path_line(text, strlen(text), steps, third != NULL ? 3 : 2);
+}
+
+static void test_elements_and_members_at_any_depth_are_found(void **state)
+{
+    (void)state;
+    static const char rows[] = "[\n1, [\n], {}, \"]\",\n{\"a\":\n[\n0]}]";
+    static const char *const steps[] = {"4", "a", "0"};
+    assert_int_equal(path("list", "0", NULL), 6);
+    assert_int_equal(path("list", "1", NULL), 6);
+    assert_int_equal(path("list", "0", "b"), 6);
+    assert_int_equal(path("deep", "a", "y"), 7);
+    assert_int_equal(path("b", "z", "0"), 9);
+    assert_int_equal(path("list", "2", NULL), 0);
+    assert_int_equal(path("list", "x", NULL), 0);
+    assert_int_equal(path("list", "0", "x"), 0);
+    assert_int_equal(tt_json_path_line(rows, strlen(rows), steps, 1), 4);
+    assert_int_equal(tt_json_path_line(rows, strlen(rows), steps, 2), 4);
+    assert_int_equal(tt_json_path_line(rows, strlen(rows), steps, 3), 6);
+    assert_int_equal(tt_json_path_line(rows, strlen(rows), (const char *const[]){"1"}, 1), 2);
+    assert_int_equal(tt_json_path_line(rows, strlen(rows), (const char *const[]){"3"}, 1), 3);
+}
+
 static void test_a_text_that_ends_early_is_read_to_its_end(void **state)
 {
     (void)state;
@@ -69,6 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_member_is_found_on_the_line_of_its_name),
+        cmocka_unit_test(test_elements_and_members_at_any_depth_are_found),
         cmocka_unit_test(test_what_looks_like_a_member_is_none),
         cmocka_unit_test(test_a_text_that_ends_early_is_read_to_its_end),
     };

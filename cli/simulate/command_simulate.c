@@ -2,27 +2,34 @@
  *
  * command_simulate.c - `tutti simulate`: what a training job would do on a cluster. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/config.h"
-#include "base/nearest.h"
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
-#include "cli/schedule/graph_file.h"
+#include "cli/simulate/coordinate.h"
+#include "cli/simulate/scenario_file.h"
 #include "cli/simulate/simulate_report.h"
+#include "cli/simulate/simulate_trace.h"
+#include "cli/simulate/simulate_workload.h"
 #include "cli/simulate/sweep.h"
+#include "cli/simulate/sweep_plot.h"
+#include "cli/simulate/validate.h"
 #include "sim/sim.h"
 
-enum { EXIT_USAGE = 2, SLOW_MAX = 64, SHOWN_BYTES = 60, CYCLE_MS_MAX = 60000 };
+enum { EXIT_USAGE = 2, SLOW_MAX = 64, SHOWN_BYTES = 60 };
 
 typedef struct simulate_values {
     const char *graph;
     int64_t batch;
     double samples_per_s;
+    int64_t pass_count;
+    double time_scale;
+    double bytes_scale;
     int dtype;
     int64_t rank_count;
     const char *cluster;
@@ -43,7 +50,15 @@ typedef struct simulate_values {
     int64_t seed;
     tt_option_list sweeps;
     const char *json;
+    const char *plot;
+    const char *trace;
+    const char *trace_ranks;
+    int64_t trace_steps;
+    const char *scenario;
+    bool validates;
+    const char *markdown;
     bool lists;
+    uint64_t given; /* options on the command line */
 } simulate_values;
 
 #define AT(member) offsetof(simulate_values, member)
@@ -54,11 +69,18 @@ static const tt_option options[] = {
      "tutti schedule --list",
      NULL, NULL, NULL, 0, 0},
     {'\0', "batch", TT_OPTION_INT, AT(batch), "SAMPLES",
-     "samples of a rank in a step; default: those of the network", NULL, NULL, NULL, 1, 1 << 24},
+     "samples of a rank in a pass; default: those of the network", NULL, NULL, NULL, 1, 1 << 24},
     {'\0', "samples-per-s", TT_OPTION_RATE, AT(samples_per_s), "RATE",
      "samples that a rank alone computes in a second, forward and backward; of a known network; "
      "default: those of a nominal accelerator of 10 TFLOP/s",
      NULL, NULL, NULL, 0, 0},
+    {'\0', "accumulate", TT_OPTION_INT, AT(pass_count), "N",
+     "passes of computation, of --batch samples each, before gradients are exchanged", "1", NULL,
+     NULL, 1, 1 << 20},
+    {'\0', "scale-time", TT_OPTION_RATE, AT(time_scale), "FACTOR",
+     "computation takes so many times as long", "1", NULL, NULL, 0, 0},
+    {'\0', "scale-bytes", TT_OPTION_RATE, AT(bytes_scale), "FACTOR",
+     "each tensor has so many times as many bytes", "1", NULL, NULL, 0, 0},
     {'\0', "dtype", TT_OPTION_CHOICE, AT(dtype), NULL, "type in which gradients are exchanged",
      "f32", "f32|f16|bf16", NULL, 0, 0},
     {'n', "ranks", TT_OPTION_INT, AT(rank_count), "N", "number of ranks", "8", NULL, NULL, 1,
@@ -112,27 +134,50 @@ static const tt_option options[] = {
     {'\0', "seed", TT_OPTION_INT, AT(seed), "N", "of the noise of ranks", "1", NULL, NULL, 0,
      INT64_MAX},
     {'\0', "sweep", TT_OPTION_LIST, AT(sweeps), "NAME=A,B,...",
-     "one line for each value of ranks, strategy, cluster, chunk, credit, fuse, groups, cycle, "
-     "control, servers, engine, depth, algorithm, seed, or a field of clusters "
-     "(network.bandwidth_gbs); "
-     "given several times: a grid",
+     "one line for each value of an option of the job (ranks, strategy, graph, cross=false,true) "
+     "or "
+     "of a field of clusters (network.bandwidth_gbs); given several times: a grid",
      NULL, NULL, NULL, 0, 0},
     {'\0', "json", TT_OPTION_STRING, AT(json), "FILE", "write one object per line and point", NULL,
      NULL, NULL, 0, 0},
+    {'\0', "plot", TT_OPTION_STRING, AT(plot), "FILE",
+     "draw a sweep (SVG): step and efficiency over its first axis of numbers", NULL, NULL, NULL, 0,
+     0},
+    {'\0', "trace", TT_OPTION_STRING, AT(trace), "FILE",
+     "write the steps of some ranks, for Perfetto: computation, waits, and all exchanges", NULL,
+     NULL, NULL, 0, 0},
+    {'\0', "trace-ranks", TT_OPTION_STRING, AT(trace_ranks), "LIST",
+     "ranks of the trace, such as 0,7,16-23; default: 0 and the slowest", NULL, NULL, NULL, 0, 0},
+    {'\0', "trace-steps", TT_OPTION_INT, AT(trace_steps), "N", "steps of the trace", "1", NULL,
+     NULL, 1, TT_TRACE_STEPS_MAX},
+    {'\0', "scenario", TT_OPTION_STRING, AT(scenario), "FILE",
+     "take options from a file (.json); those on the command line replace the file's", NULL, NULL,
+     NULL, 0, 0},
+    {'\0', "validate", TT_OPTION_FLAG, AT(validates), NULL,
+     "compute what was measured or published, as the files say, and print each error; without "
+     "files those of bench/validation/",
+     NULL, NULL, NULL, 0, 0},
+    {'\0', "markdown", TT_OPTION_STRING, AT(markdown), "FILE",
+     "with --validate, write all rows as a document", NULL, NULL, NULL, 0, 0},
     {'\0', "list", TT_OPTION_FLAG, AT(lists), NULL, "list strategies, with their sources", NULL,
      NULL, NULL, 0, 0},
 };
 
 typedef struct simulation {
     const simulate_values *values;
-    tt_graph *graph;
-    tt_scratch scratch;
-    tt_workload workload;
+    const simulate_values *typed; /* on the command line */
+    simulate_values point;        /* of the point that is computed */
+    tt_scenario scenario;
+    const char *member; /* of the scenario, that an error would be about; or NULL */
+    const char *what;   /* the error would be about, besides; or NULL */
+    bool is_quiet;      /* remarks about files are not printed */
+    tt_simulate_workload loaded;
     tt_slow_rank slow[SLOW_MAX];
     tt_sweep sweep;
     tt_cluster cluster;
     tt_job job; /* of the point that is computed */
     FILE *json;
+    tt_sweep_plot plot;
     tt_text why;
 } simulation;
 
@@ -146,6 +191,26 @@ static int complain(const char *what, const char *why)
     return 1;
 }
 
+static void describe_error(const simulation *own, tt_text *text)
+{
+    if (own->what != NULL) {
+        tt_text_add_words(text, own->what, SHOWN_BYTES);
+        tt_text_add(text, ": ");
+    }
+    tt_text_add_words(text, own->why.bytes, TT_TEXT_BYTES);
+}
+
+/* About the member of the scenario that is looked at, if there is one. */
+static int complain_here(const simulation *own)
+{
+    tt_text text = {.length = 0};
+    if (own->member != NULL && !tt_option_is_given(&tt_command_simulate, own->typed, own->member)) {
+        tt_scenario_where(&own->scenario, own->member, &text);
+    }
+    describe_error(own, &text);
+    return complain(NULL, text.bytes);
+}
+
 static int print_list(void)
 {
     for (size_t i = 0; tt_strategy_at(i) != NULL; i++) {
@@ -157,25 +222,6 @@ static int print_list(void)
 
 /* ---- input -------------------------------------------------------------------------------------
  */
-
-static tt_status find_strategy(const char *name, tt_text *why, const tt_strategy **strategy_out)
-{
-    const tt_strategy *strategy = tt_strategy_find(name);
-    if (strategy == NULL) {
-        tt_nearest nearest;
-        tt_nearest_init(&nearest, "", name);
-        for (size_t i = 0; tt_strategy_at(i) != NULL; i++) {
-            tt_nearest_offer(&nearest, tt_strategy_at(i)->name);
-        }
-        tt_text_add(why, "unknown strategy ");
-        tt_text_add_quoted(why, name, SHOWN_BYTES);
-        tt_text_add(why, "%s%s; --list shows them",
-                    nearest.best[0] != '\0' ? "; did you mean " : "", nearest.best);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *strategy_out = strategy;
-    return TT_OK;
-}
 
 static tt_status parse_slow(simulation *own)
 {
@@ -200,218 +246,63 @@ static tt_status parse_slow(simulation *own)
     return TT_OK;
 }
 
-/* Gradients of the graph are f32. */
-static tt_status narrow(simulation *own)
-{
-    tt_tensor *tensors =
-        tt_scratch_take(&own->scratch, own->workload.tensor_count, sizeof(*tensors));
-    TT_TRY(tt_scratch_status(&own->scratch));
-    for (size_t i = 0; i < own->workload.tensor_count; i++) {
-        tensors[i] = own->workload.tensors[i];
-        tensors[i].bytes /= 2;
-    }
-    own->workload.tensors = tensors;
-    return TT_OK;
-}
+/* ---- options from files and sweeps --------------------------------------------------------------
+ */
 
-static tt_status load_workload(simulation *own)
-{
-    const simulate_values *values = own->values;
-    const tt_network_config config = {.batch = (uint32_t)values->batch,
-                                      .samples_per_s = values->samples_per_s};
-    TT_TRY(tt_graph_load(values->graph, &config, &own->why, &own->graph));
-    if (own->why.length > 0) {
-        (void)complain(values->graph, own->why.bytes); /* a remark: it was read */
-        tt_text_clear(&own->why);
-    }
-    TT_TRY(tt_graph_workload(own->graph, NULL, &own->scratch, &own->why, &own->workload));
-    return values->dtype == 0 ? TT_OK : narrow(own);
-}
-
-static double samples_of(const simulate_values *values)
-{
-    const tt_network *network =
-        tt_graph_is_file(values->graph) ? NULL : tt_network_find(values->graph);
-    return values->batch > 0 ? (double)values->batch : network != NULL ? network->batch : 0;
-}
+static const char *const scenario_files[] = {"graph", "cluster", NULL};
+static const char *const scenario_refused[] = {"scenario", "json",        "plot",        "list",
+                                               "trace",    "trace-ranks", "trace-steps", "validate",
+                                               "markdown", NULL};
+static const tt_scenario_rules scenario_rules = {
+    .command = &tt_command_simulate, .files = scenario_files, .refused = scenario_refused};
 
 /* ---- points ------------------------------------------------------------------------------------
  */
 
-static tt_status set_bytes(const char *text, uint64_t *bytes_out, tt_text *why)
+static bool is_swept(const simulation *own, const char *const *names)
 {
-    if (tt_option_parse_bytes(text, bytes_out) != TT_OK) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no size; give bytes, or a number with K, M or G");
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return TT_OK;
-}
-
-static tt_status set_count(const char *text, uint64_t most, uint64_t *count_out, tt_text *why)
-{
-    int64_t value;
-    if (!tt_config_parse_int(text, &value) || value < 0 || (uint64_t)value > most) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no number from 0 to %" PRIu64, most);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *count_out = (uint64_t)value;
-    return TT_OK;
-}
-
-static tt_status set_number32(const char *text, uint32_t *count_out, tt_text *why)
-{
-    uint64_t number = 0;
-    TT_TRY(set_count(text, TT_CLUSTER_RANKS_MAX, &number, why));
-    *count_out = (uint32_t)number;
-    return TT_OK;
-}
-
-static tt_status set_cycle(const char *text, double *cycle_us_out, tt_text *why)
-{
-    double value;
-    if (!tt_config_parse_real(text, &value) || !(value > 0)) {
-        tt_text_add_quoted(why, text, SHOWN_BYTES);
-        tt_text_add(why, " is no time; give milliseconds above 0");
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    *cycle_us_out = 1000 * value;
-    return TT_OK;
-}
-
-/* The place of a word among `count` names. */
-static tt_status set_word(const char *text, const char *const *names, int count, tt_text *why,
-                          int *place_out)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *place_out = i;
-            return TT_OK;
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        for (const char *const *name = names; *name != NULL; name++) {
+            if (strcmp(own->sweep.axes[i].name, *name) == 0) {
+                return true;
+            }
         }
     }
-    tt_text_add_quoted(why, text, SHOWN_BYTES);
-    tt_text_add(why, " is none of");
-    for (int i = 0; i < count; i++) {
-        tt_text_add(why, "%s %s", i > 0 ? "," : "", names[i]);
-    }
-    return TT_ERR_BAD_ARGUMENT;
+    return false;
 }
 
-static tt_status set_mode(tt_job *job, const char *name, const char *text, tt_text *why)
+/* Once, unless it differs from point to point. */
+static tt_status load_workload(simulation *own)
 {
-    const char *names[TT_ENGINES];
-    const bool is_engine = strcmp(name, "engine") == 0, is_depth = strcmp(name, "depth") == 0;
-    const int count = is_engine ? TT_ENGINE_SERVERS : is_depth ? TT_DEPTHS : TT_AGREE_MODES;
-    int place = 0;
-    for (int i = 0; i < count; i++) {
-        names[i] = is_engine  ? tt_engine_name((tt_engine)i)
-                   : is_depth ? tt_depth_name((tt_depth)i)
-                              : tt_agree_mode_name((tt_agree_mode)i);
-    }
-    TT_TRY(set_word(text, names, count, why, &place));
-    if (is_engine) {
-        job->engine = (tt_engine)place;
-    } else if (is_depth) {
-        job->depth = (tt_depth)place;
-    } else {
-        job->settings.control = (tt_agree_mode)place;
-    }
-    return TT_OK;
-}
-
-static tt_status set_field(simulation *own, const char *name, const char *value)
-{
-    const tt_cluster_field *field = tt_cluster_field_find(name);
-    if (field == NULL) {
-        tt_text_add_quoted(&own->why, name, SHOWN_BYTES);
-        tt_text_add(&own->why, " cannot be swept; give ranks, strategy, cluster, chunk, credit, "
-                               "fuse, groups, cycle, control, servers, engine, depth, algorithm, "
-                               "seed, or a field of clusters: ");
-        tt_cluster_field_suggest(name, &own->why);
-        return TT_ERR_BAD_ARGUMENT;
-    }
-    return tt_cluster_field_parse(&own->cluster, field, value, &own->why);
-}
-
-static tt_status set_coordinate(simulation *own, const char *name, const char *value)
-{
-    tt_job *job = &own->job;
-    if (strcmp(name, "strategy") == 0) {
-        return find_strategy(value, &own->why, &job->strategy);
-    } else if (strcmp(name, "cluster") == 0) {
-        return tt_cluster_load(value, &own->why, &own->cluster);
-    } else if (strcmp(name, "chunk") == 0) {
-        return set_bytes(value, &job->settings.chunk_bytes, &own->why);
-    } else if (strcmp(name, "credit") == 0) {
-        return set_bytes(value, &job->settings.credit_bytes, &own->why);
-    } else if (strcmp(name, "fuse") == 0) {
-        return set_bytes(value, &job->settings.fuse_bytes, &own->why);
-    } else if (strcmp(name, "algorithm") == 0) {
-        job->algorithm = value;
+    static const char *const names[] = {"graph", "batch",      "samples-per-s", "accumulate",
+                                        "dtype", "scale-time", "scale-bytes",   NULL};
+    const simulate_values *values = &own->point;
+    const tt_simulate_workload_config config = {.graph = values->graph,
+                                                .batch = values->batch,
+                                                .samples_per_s = values->samples_per_s,
+                                                .pass_count = values->pass_count,
+                                                .time_scale = values->time_scale,
+                                                .bytes_scale = values->bytes_scale,
+                                                .is_half = values->dtype != 0};
+    if (own->loaded.is_loaded && !is_swept(own, names)) {
         return TT_OK;
-    } else if (strcmp(name, "seed") == 0) {
-        return set_count(value, INT64_MAX, &job->seed, &own->why);
-    } else if (strcmp(name, "ranks") == 0) {
-        return set_number32(value, &job->rank_count, &own->why);
-    } else if (strcmp(name, "groups") == 0) {
-        return set_number32(value, &job->settings.group_count, &own->why);
-    } else if (strcmp(name, "servers") == 0) {
-        return set_number32(value, &job->settings.server_count, &own->why);
-    } else if (strcmp(name, "cycle") == 0) {
-        return set_cycle(value, &job->settings.cycle_us, &own->why);
-    } else if (strcmp(name, "engine") == 0 || strcmp(name, "depth") == 0 ||
-               strcmp(name, "control") == 0) {
-        return set_mode(job, name, value, &own->why);
     }
-    return set_field(own, name, value);
-}
-
-/* What a strategy has no use for, so that no figure is mistaken for another one. */
-static tt_status check_settings(const tt_job *job, tt_text *why)
-{
-    const tt_strategy *strategy = job->strategy;
-    const tt_strategy_settings *settings = &job->settings;
-    const tt_engine engine =
-        tt_strategy_engine(strategy, job->engine, job->cluster->generation != TT_CLUSTER_NO_GPU);
-    const struct {
-        bool is_unused;
-        const char *name;
-    } rules[] = {
-        {settings->crosses_steps && !strategy->can_cross, "--cross"},
-        {settings->credit_bytes > 0 && !strategy->takes_credit, "--credit"},
-        {settings->fuse_bytes > 0 && !strategy->takes_fuse, "--fuse"},
-        {settings->chunk_bytes > 0 && (strategy->takes_cycles || strategy->pushes), "--chunk"},
-        {settings->group_count > 0 && !strategy->takes_cycles, "--groups"},
-        {settings->cycle_us > 0 && !strategy->takes_cycles &&
-             settings->control != TT_AGREE_ORIGINAL,
-         "--cycle"},
-        {settings->control != TT_AGREE_PLAN && !strategy->takes_control, "--control"},
-        {settings->server_count > 0 && !strategy->takes_servers, "--servers"},
-        {job->algorithm != NULL && engine != TT_ENGINE_TUTTI, "--algorithm"},
-    };
-    if (settings->cycle_us > CYCLE_MS_MAX * 1000.0) {
-        tt_text_add(why, "--cycle: %g ms; give at most %d", settings->cycle_us / 1000,
-                    CYCLE_MS_MAX);
-        return TT_ERR_BAD_ARGUMENT;
+    tt_simulate_workload_fini(&own->loaded);
+    TT_TRY(tt_simulate_workload_load(&config, &own->why, &own->loaded));
+    if (own->why.length > 0 && !own->is_quiet) {
+        (void)complain(values->graph, own->why.bytes); /* a remark: it was read */
     }
-    for (size_t i = 0; i < TT_ARRAY_COUNT(rules); i++) {
-        if (rules[i].is_unused) {
-            tt_text_add(why, "%s has no effect on strategy %s with engine %s; leave it out",
-                        rules[i].name, strategy->name, tt_engine_name(engine));
-            return TT_ERR_BAD_ARGUMENT;
-        }
-    }
+    tt_text_clear(&own->why);
     return TT_OK;
 }
 
 static tt_status set_job(simulation *own)
 {
-    const simulate_values *values = own->values;
+    const simulate_values *values = &own->point;
     own->job = (tt_job){.cluster = &own->cluster,
                         .rank_count = (uint32_t)values->rank_count,
-                        .workload = &own->workload,
-                        .samples = samples_of(values),
+                        .workload = &own->loaded.workload,
+                        .samples = own->loaded.samples,
                         .settings = {.chunk_bytes = values->chunk_bytes,
                                      .credit_bytes = values->credit_bytes,
                                      .fuse_bytes = values->fuse_bytes,
@@ -428,48 +319,118 @@ static tt_status set_job(simulation *own)
                         .slow = own->slow,
                         .slow_count = values->slow.count,
                         .allocator = &tt_allocator_default};
+    own->member = "cluster";
     TT_TRY(tt_cluster_load(values->cluster, &own->why, &own->cluster));
-    return find_strategy(values->strategy, &own->why, &own->job.strategy);
+    own->member = "strategy";
+    TT_TRY(tt_coordinate_strategy(values->strategy, &own->why, &own->job.strategy));
+    own->member = own->sweep.axis_count > 0 ? "sweep" : NULL;
+    return TT_OK;
+}
+
+static tt_status set_coordinates(simulation *own, size_t index, tt_simulate_coordinate *coordinates)
+{
+    own->point = *own->values;
+    own->member = "sweep";
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        const char *name = own->sweep.axes[i].name;
+        const char *value = tt_sweep_value(&own->sweep, index, i);
+        coordinates[i] = (tt_simulate_coordinate){name, value};
+        if (tt_cluster_field_find(name) == NULL) {
+            TT_TRY(tt_coordinate_set(&scenario_rules, &own->point, &coordinates[i], &own->why));
+        }
+    }
+    return TT_OK;
+}
+
+/* The job of the index-th point, and where it differs from others. */
+static tt_status set_point(simulation *own, size_t index, tt_simulate_coordinate *coordinates)
+{
+    tt_text_clear(&own->why);
+    TT_TRY(set_coordinates(own, index, coordinates));
+    own->member = "graph";
+    own->what = own->point.graph;
+    TT_TRY(load_workload(own));
+    own->what = NULL;
+    TT_TRY(set_job(own));
+    for (size_t i = 0; i < own->sweep.axis_count; i++) {
+        const tt_cluster_field *field = tt_cluster_field_find(coordinates[i].name);
+        if (field != NULL) {
+            TT_TRY(tt_cluster_field_parse(&own->cluster, field, coordinates[i].value, &own->why));
+        }
+    }
+    return tt_coordinate_check(&own->job, &own->why);
+}
+
+/* Its steps are traced besides, if that is wanted. */
+static tt_status run_job(simulation *own, tt_job_result *result_out)
+{
+    const simulate_values *values = own->values;
+    if (values->trace == NULL) {
+        return tt_job_run(&own->job, &own->why, result_out);
+    }
+    tt_simulate_trace_config config = {
+        .path = values->trace, .step_count = (uint32_t)values->trace_steps, .job = &own->job};
+    if (values->trace_ranks != NULL) {
+        TT_TRY(tt_rank_ranges_parse(values->trace_ranks, &own->why, &config.ranks));
+    }
+    return tt_simulate_trace_run(&config, &own->why, result_out);
+}
+
+static int show_point(simulation *own, size_t index, const tt_simulate_point *point)
+{
+    const tt_training_result *step = &point->result->training;
+    if (own->sweep.axis_count == 0) {
+        tt_simulate_print(point);
+    } else {
+        if (index == 0) {
+            tt_simulate_print_header(point);
+        }
+        tt_simulate_print_row(point);
+    }
+    if (own->json != NULL && !tt_simulate_write_json(point, own->json)) {
+        return complain(own->values->json, "cannot be written");
+    }
+    const tt_sweep_plot_value value = {.step_ms = step->step_us / 1000,
+                                       .p5_ms = step->p5_us / 1000,
+                                       .p95_ms = step->p95_us / 1000,
+                                       .efficiency = point->result->efficiency};
+    return own->values->plot == NULL || tt_sweep_plot_add(&own->plot, index, &value)
+               ? 0
+               : complain(own->values->plot, strerror(errno));
+}
+
+/* On a terminal, the point that is computed; NULL takes it away. */
+static void show_progress(const simulation *own, const size_t *index)
+{
+    const size_t count = tt_sweep_point_count(&own->sweep);
+    if (count < 2 || isatty(STDERR_FILENO) == 0) {
+        return;
+    }
+    if (index != NULL) {
+        fprintf(stderr, "point %zu of %zu", *index + 1, count);
+    } else {
+        fputs("\r\033[K", stderr);
+    }
 }
 
 static int run_point(simulation *own, size_t index)
 {
     tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
     tt_job_result result;
-    tt_text_clear(&own->why);
-    tt_status status = set_job(own);
-    /* a cluster first: the fields that are swept are its */
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < own->sweep.axis_count && status == TT_OK; i++) {
-            const char *name = own->sweep.axes[i].name;
-            const char *value = tt_sweep_value(&own->sweep, index, i);
-            coordinates[i] = (tt_simulate_coordinate){name, value};
-            if ((strcmp(name, "cluster") == 0) == (pass == 0)) {
-                status = set_coordinate(own, name, value);
-            }
-        }
-    }
-    status = status == TT_OK ? check_settings(&own->job, &own->why) : status;
-    status = status == TT_OK ? tt_job_run(&own->job, &own->why, &result) : status;
+    show_progress(own, &index);
+    tt_status status = set_point(own, index, coordinates);
+    status = status == TT_OK ? run_job(own, &result) : status;
+    show_progress(own, NULL);
     if (status != TT_OK) {
-        return complain(NULL, own->why.length > 0 ? own->why.bytes : tt_status_text(status));
+        tt_text_add(&own->why, "%s", own->why.length > 0 ? "" : tt_status_text(status));
+        return complain_here(own);
     }
     const tt_simulate_point point = {.job = &own->job,
                                      .result = &result,
-                                     .workload = own->values->graph,
+                                     .workload = own->point.graph,
                                      .coordinates = coordinates,
                                      .coordinate_count = own->sweep.axis_count};
-    if (own->sweep.axis_count == 0) {
-        tt_simulate_print(&point);
-    } else {
-        if (index == 0) {
-            tt_simulate_print_header(&point);
-        }
-        tt_simulate_print_row(&point);
-    }
-    return own->json == NULL || tt_simulate_write_json(&point, own->json)
-               ? 0
-               : complain(own->values->json, "cannot be written");
+    return show_point(own, index, &point);
 }
 
 static int run_points(simulation *own)
@@ -479,64 +440,157 @@ static int run_points(simulation *own)
     for (size_t i = 0; i < count && code == 0; i++) {
         code = run_point(own, i);
     }
+    if (own->values->plot != NULL && !tt_sweep_plot_finish(&own->plot)) {
+        code = complain(own->values->plot, strerror(errno));
+    }
     return code;
 }
 
 /* ---- the command -------------------------------------------------------------------------------
  */
 
+static tt_status prepare_sweep(simulation *own)
+{
+    const simulate_values *values = own->values;
+    own->member = "sweep";
+    own->what = "--sweep";
+    for (size_t i = 0; i < values->sweeps.count; i++) {
+        TT_TRY(tt_sweep_add(&own->sweep, values->sweeps.items[i], &own->why));
+    }
+    if (values->trace != NULL && tt_sweep_point_count(&own->sweep) > 1) {
+        own->what = "--trace";
+        tt_text_add(&own->why, "a trace is of one job; leave out --sweep");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    if (values->plot != NULL) {
+        own->what = "--plot";
+        TT_TRY(tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why));
+        tt_sweep_plot_describe(&own->plot,
+                               &(tt_sweep_plot_job){values->graph, values->cluster,
+                                                    values->strategy, values->rank_count});
+    }
+    return TT_OK;
+}
+
+/* All that is the same at all points. */
+static tt_status prepare(simulation *own)
+{
+    TT_TRY(prepare_sweep(own));
+    own->member = "slow";
+    own->what = NULL;
+    TT_TRY(parse_slow(own));
+    return TT_OK;
+}
+
 static int simulate(simulation *own)
 {
     const simulate_values *values = own->values;
-    for (size_t i = 0; i < values->sweeps.count; i++) {
-        if (tt_sweep_add(&own->sweep, values->sweeps.items[i], &own->why) != TT_OK) {
-            return complain("--sweep", own->why.bytes);
-        }
-    }
-    if (parse_slow(own) != TT_OK) {
-        return complain(NULL, own->why.bytes);
-    }
-    const tt_status status = load_workload(own);
-    if (status != TT_OK) {
-        return complain(values->graph,
-                        own->why.length > 0 ? own->why.bytes : tt_status_text(status));
-    }
-    if (values->json != NULL) {
+    int code = prepare(own) == TT_OK ? 0 : complain_here(own);
+    if (code == 0 && values->json != NULL) {
         own->json = fopen(values->json, "we");
-        if (own->json == NULL) {
-            return complain(values->json, strerror(errno));
-        }
+        code = own->json != NULL ? 0 : complain(values->json, strerror(errno));
     }
-    int code = run_points(own);
+    code = code == 0 ? run_points(own) : code;
     if (own->json != NULL && fclose(own->json) != 0) {
         code = complain(values->json, strerror(errno));
     }
     return code;
 }
 
+/* The options of the file, replaced by those of the command line. */
+static tt_status load_scenario(simulation *own)
+{
+    TT_TRY(tt_scenario_load(&scenario_rules, own->values->scenario, &own->why, &own->scenario));
+    tt_option_override(&tt_command_simulate, own->scenario.values, own->values);
+    own->values = own->scenario.values;
+    return TT_OK;
+}
+
+static void fini(simulation *own)
+{
+    tt_sweep_plot_fini(&own->plot);
+    tt_sweep_fini(&own->sweep);
+    tt_simulate_workload_fini(&own->loaded);
+    tt_scenario_fini(&own->scenario);
+}
+
+/* ---- validation --------------------------------------------------------------------------------
+ */
+
+static tt_status compute_point(simulation *own, json_t **figures_out)
+{
+    tt_simulate_coordinate coordinates[TT_SWEEP_AXES_MAX];
+    tt_job_result result;
+    if (tt_sweep_point_count(&own->sweep) != 1) {
+        tt_text_add(&own->why, "a row is one job; give one value of each name");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    TT_TRY(set_point(own, 0, coordinates));
+    TT_TRY(tt_job_run(&own->job, &own->why, &result));
+    const tt_simulate_point point = {
+        .job = &own->job, .result = &result, .workload = own->point.graph};
+    *figures_out = tt_simulate_figures(&point);
+    return *figures_out != NULL ? TT_OK : TT_ERR_NO_MEMORY;
+}
+
+/* tt_validate_compute_fn */
+static tt_status compute_figures(const void *values, tt_text *why, json_t **figures_out)
+{
+    simulation own = {.values = values, .typed = values, .is_quiet = true};
+    tt_status status = prepare(&own);
+    status = status == TT_OK ? compute_point(&own, figures_out) : status;
+    if (status != TT_OK) {
+        tt_text_add(&own.why, "%s", own.why.length > 0 ? "" : tt_status_text(status));
+        describe_error(&own, why);
+    }
+    fini(&own);
+    return status;
+}
+
+/* What cannot be asked for at the same time, or is missing. NULL: nothing. */
+static const char *usage_error(const simulate_values *values, int operand_count)
+{
+    if (!values->validates && operand_count > 0) {
+        return "files of rows need --validate; give a graph as --graph FILE";
+    }
+    if (values->markdown != NULL && !values->validates) {
+        return "--markdown needs --validate";
+    }
+    return values->graph == NULL && values->sweeps.count == 0 && !values->validates
+               ? "no graph; give --graph FILE, or a network of tutti schedule --list"
+               : NULL;
+}
+
 static int run(const void *raw_values, int operand_count, char **operands)
 {
-    simulation own = {.values = raw_values};
-    (void)operand_count;
-    (void)operands;
+    simulation own = {.values = raw_values, .typed = raw_values};
     if (own.values->lists) {
         return print_list();
     }
-    if (own.values->graph == NULL) {
-        (void)complain(NULL, "no graph; give --graph FILE, or a network of tutti schedule --list");
-        return EXIT_USAGE;
+    if (own.values->scenario != NULL && load_scenario(&own) != TT_OK) {
+        return complain(NULL, own.why.bytes);
     }
-    tt_scratch_init(&own.scratch, &tt_allocator_default);
-    const int code = simulate(&own);
-    tt_sweep_fini(&own.sweep);
-    tt_scratch_fini(&own.scratch);
-    tt_graph_destroy(own.graph);
+    int code = EXIT_USAGE;
+    const char *error = usage_error(own.values, operand_count);
+    if (error != NULL) {
+        (void)complain(NULL, error);
+    } else if (own.values->validates) {
+        code = tt_validate(&(tt_validate_config){.paths = (const char *const *)operands,
+                                                 .path_count = (size_t)operand_count,
+                                                 .rules = &scenario_rules,
+                                                 .compute = compute_figures,
+                                                 .markdown = own.values->markdown});
+    } else {
+        code = simulate(&own);
+    }
+    fini(&own);
     return code;
 }
 
 static const tt_command_note exit_status[] = {
     {"0", "All points were computed."},
-    {"1", "A file cannot be read, or a job cannot be; the error names the culprit."},
+    {"1", "A file cannot be read, a job cannot be, and the error names the culprit; or a row of "
+          "--validate is outside its tolerance."},
     {"2", "Wrong usage."},
     {NULL, NULL},
 };
@@ -549,6 +603,11 @@ static const tt_command_note examples[] = {
     {"tutti simulate -g vgg16 --sweep network.bandwidth_gbs=1,2,5,10 --json vgg.json",
      "What a faster network would gain:"},
     {"tutti simulate -g resnet50 -n 16 --slow 3=1.5", "What one slow rank costs:"},
+    {"tutti simulate -g resnet50 -n 64 --trace step.json --trace-ranks 0-7",
+     "A step of the first eight ranks, for ui.perfetto.dev:"},
+    {"tutti simulate --scenario scaling.json --plot scaling.svg",
+     "All of it in a file: {\"graph\": \"resnet50\", \"sweep\": {\"ranks\": [8, 64, 512]}}"},
+    {"tutti simulate --validate", "Rows of bench/validation, in the source tree:"},
     {"tutti simulate -g resnet50 --cluster summit --sweep ranks=96,768,6000,27600 --sweep "
      "strategy=tutti,horovod-cached,horovod --engine nccl",
      "What agreeing on tensors costs, with the same all-reduces:"},
@@ -558,7 +617,8 @@ static const tt_command_note examples[] = {
 const tt_command tt_command_simulate = {
     .name = "simulate",
     .summary = "Compute what a training job would do on a cluster that is described.",
-    .operands = "",
+    .operands = "[FILE...]",
+    .operand_max = 64,
     .description =
         "Takes a graph, trace or known network, and a cluster; plans the exchange of gradients as "
         "the strategy does; finds how long each exchange of the plan takes; and computes training "
@@ -577,11 +637,22 @@ const tt_command tt_command_simulate = {
         "Messages and bytes are those that all ranks together send in a step, without heads; sizes "
         "of exchanges are those of the plan before chunks are cut. The same options and files give "
         "the same output. Each line is written when it is computed: an interrupted sweep leaves "
-        "what "
-        "is done.",
+        "what is done, in the files of --json and --plot, too.\n\n"
+        "A scenario is an object whose members are options by their long names: numbers, texts, "
+        "true and false; --sweep and --slow are objects, {\"ranks\": [8, 64]}. Files in it are "
+        "found from its folder.\n\n"
+        "In a trace every moment of a rank is in one bar: forward (with all passes before the last "
+        "backward), backward, waits for the slowest rank, for exchanges and for samples, overhead. "
+        "Exchanges are those of all ranks: a bar is as long as an exchange keeps the next one "
+        "waiting; arrived_us is when its result is there. Times are microseconds from the start of "
+        "the job, which settles for four steps.\n\n"
+        "--validate prints what was expected of each row and what is computed, and the error in "
+        "percent of the first. A row that was fitted gave the model a number, a predicted one did "
+        "not; one that is only shown may have any error.",
     .options = options,
     .option_count = TT_ARRAY_COUNT(options),
     .values_bytes = sizeof(simulate_values),
+    .given_offset = AT(given),
     .exit_status = exit_status,
     .examples = examples,
     .run = run,

@@ -4,8 +4,8 @@
 #include "cli/simulate/simulate_report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/base.h"
 
@@ -97,12 +97,18 @@ void tt_simulate_print(const tt_simulate_point *point)
 
 /* ---- tables ---- */
 
-enum { COORDINATE_WIDTH = 14 };
+enum { COORDINATE_WIDTH = 14 }; /* of a column, if its name is not wider */
+
+static int width_of(const tt_simulate_coordinate *coordinate)
+{
+    const int width = (int)strlen(coordinate->name);
+    return width > COORDINATE_WIDTH ? width : COORDINATE_WIDTH;
+}
 
 void tt_simulate_print_header(const tt_simulate_point *point)
 {
     for (size_t i = 0; i < point->coordinate_count; i++) {
-        printf("%-*s ", COORDINATE_WIDTH, point->coordinates[i].name);
+        printf("%-*s ", width_of(&point->coordinates[i]), point->coordinates[i].name);
     }
     printf("%10s %10s %10s %12s %6s %10s %10s %10s %10s\n", "step ms", "p5", "p95", "samples/s",
            "eff", "compute", "slowest", "exposed", "agreement");
@@ -112,7 +118,7 @@ void tt_simulate_print_row(const tt_simulate_point *point)
 {
     const tt_training_result *step = &point->result->training;
     for (size_t i = 0; i < point->coordinate_count; i++) {
-        printf("%-*s ", COORDINATE_WIDTH, point->coordinates[i].value);
+        printf("%-*s ", width_of(&point->coordinates[i]), point->coordinates[i].value);
     }
     printf("%10.3f %10.3f %10.3f %12.6g %6.3f %10.3f %10.3f %10.3f %10.3f\n", step->step_us / 1000,
            step->p5_us / 1000, step->p95_us / 1000, point->result->samples_per_s,
@@ -160,7 +166,7 @@ static json_t *step_of(const tt_training_result *step)
                      step->free_control_us, "without_noise", step->without_noise_us);
 }
 
-bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream)
+json_t *tt_simulate_figures(const tt_simulate_point *point)
 {
     const tt_job *job = point->job;
     const tt_job_result *result = point->result;
@@ -183,6 +189,12 @@ bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream)
         (void)json_object_set_new(sweep, point->coordinates[i].name,
                                   json_string(point->coordinates[i].value));
     }
+    return row;
+}
+
+bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream)
+{
+    json_t *row = tt_simulate_figures(point);
     const bool is_written = row != NULL && json_dumpf(row, stream, JSON_REAL_PRECISION(9)) == 0 &&
                             fputc('\n', stream) != EOF && fflush(stream) == 0;
     json_decref(row);

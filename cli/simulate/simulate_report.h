@@ -10,6 +10,7 @@
 #ifndef TUTTI_CLI_SIMULATE_SIMULATE_REPORT_H
 #define TUTTI_CLI_SIMULATE_SIMULATE_REPORT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -35,6 +36,8 @@ void tt_simulate_print(const tt_simulate_point *point);
 void tt_simulate_print_header(const tt_simulate_point *point);
 void tt_simulate_print_row(const tt_simulate_point *point);
 
+/* Its figures, as --json has them; the caller releases them. NULL: out of memory. */
+json_t *tt_simulate_figures(const tt_simulate_point *point);
 /* One object, on one line. False if it could not be written. */
 bool tt_simulate_write_json(const tt_simulate_point *point, FILE *stream);
 

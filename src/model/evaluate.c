@@ -96,9 +96,11 @@ double tt_overlap_efficiency(double serial_us, double busiest_us, double step_us
 /* ---- spans -------------------------------------------------------------------------------------
  */
 
+/* A chunk that costs nothing is told, too: it arrives. */
 static void span_tell(const model_state *model, tt_interval span)
 {
-    if (model->config->on_span != NULL && span.end_us > span.start_us) {
+    if (model->config->on_span != NULL &&
+        (span.end_us > span.start_us || span.kind >= TT_SPAN_PUSH)) {
         model->config->on_span(model->config->user, &span);
     }
 }
@@ -135,7 +137,8 @@ static void on_start(void *user, const tt_task_chunk *chunk)
                                    .step = (uint32_t)chunk->round,
                                    .transfer = chunk->task,
                                    .start_us = start_us,
-                                   .end_us = line->free_us});
+                                   .end_us = line->free_us,
+                                   .arrived_us = ack_us});
 }
 
 static void transfer_settle(model_state *model, uint32_t index);

@@ -53,6 +53,7 @@ typedef struct tt_interval {
     uint32_t transfer; /* communication: index in the plan */
     double start_us;
     double end_us;
+    double arrived_us; /* communication: when its credit returns */
 } tt_interval;
 
 typedef void tt_span_fn(void *user, const tt_interval *span);

@@ -3,9 +3,12 @@
  * workload.c - checks and orders of a step's tensors. */
 #include "model/workload.h"
 
+#include <math.h>
 #include <stdbool.h>
 
+#include "base/assert.h"
 #include "base/base.h"
+#include "model/graph.h"
 
 enum {
     NAME_BYTES_SHOWN = 100,
@@ -69,6 +72,38 @@ uint64_t tt_workload_bytes(const tt_workload *workload)
         bytes += workload->tensors[i].bytes;
     }
     return bytes;
+}
+
+tt_status tt_workload_change_apply(const tt_workload_change *change, const tt_workload *workload,
+                                   tt_scratch *scratch, tt_text *why, tt_workload *workload_out)
+{
+    TT_ASSERT(change->pass_count > 0 && change->time_scale > 0 && change->bytes_scale > 0);
+    const double scale = change->time_scale;
+    const double before_us = (change->pass_count - 1) * scale * tt_workload_compute_us(workload);
+    tt_tensor *tensors = tt_scratch_take(scratch, workload->tensor_count, sizeof(*tensors));
+    TT_TRY(tt_scratch_status(scratch));
+    const tt_workload changed = {.tensors = tensors,
+                                 .tensor_count = workload->tensor_count,
+                                 .forward_us = before_us + scale * workload->forward_us,
+                                 .backward_us = scale * workload->backward_us};
+    for (size_t i = 0; i < workload->tensor_count; i++) {
+        const tt_tensor *tensor = &workload->tensors[i];
+        const double bytes = round((double)tensor->bytes * change->bytes_scale);
+        if (bytes > (double)TT_GRAPH_TENSOR_BYTES_MAX) {
+            name_add(why, tensor);
+            tt_text_add(why, "%g bytes long: at most %g; scale it less", bytes,
+                        (double)TT_GRAPH_TENSOR_BYTES_MAX);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+        tensors[i] = *tensor;
+        tensors[i].bytes = bytes < 1 ? tt_min_u64(tensor->bytes, 1) : (uint64_t)bytes;
+        tensors[i].first_use_us = fmin(scale * tensor->first_use_us, changed.forward_us);
+        tensors[i].ready_us =
+            fmin(fmax(before_us + scale * tensor->ready_us, changed.forward_us),
+                 tt_workload_compute_us(&changed)); /* rounded times stay in their pass */
+    }
+    *workload_out = changed;
+    return TT_OK;
 }
 
 static bool use_before(const void *user, uint32_t a, uint32_t b)

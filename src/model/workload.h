@@ -47,6 +47,22 @@ static inline double tt_workload_compute_us(const tt_workload *workload)
 
 uint64_t tt_workload_bytes(const tt_workload *workload);
 
+/* Another step made from one: how many passes of forward and backward it computes before gradients
+ * are exchanged (gradient accumulation), how many times as long each pass takes, and how many times
+ * as many bytes each tensor has; none becomes empty. Parameters are first used in the first pass,
+ * and their gradients are ready in the last; all before the last backward counts as forward. */
+typedef struct tt_workload_change {
+    uint32_t pass_count; /* at least 1 */
+    double time_scale;   /* above 0 */
+    double bytes_scale;  /* above 0 */
+} tt_workload_change;
+
+/* The tensors of the result are the scratch's, their names those of `workload`. TT_ERR_NO_MEMORY;
+ * TT_ERR_BAD_ARGUMENT and `why`: a tensor would be longer than that of any graph. Whether the
+ * result is a step is checked where it is used (tt_workload_check). */
+tt_status tt_workload_change_apply(const tt_workload_change *change, const tt_workload *workload,
+                                   tt_scratch *scratch, tt_text *why, tt_workload *workload_out);
+
 /* Tensors by first use, and by readiness; ties keep their order in the workload (for readiness, the
  * reverse: backward reaches later tensors first). NULL if an allocation fails. */
 uint32_t *tt_workload_by_use(const tt_workload *workload, tt_scratch *scratch);

@@ -24,6 +24,7 @@
 #include "sim/strategy/strategy.h"
 #include "sim/train/job.h"
 #include "sim/train/rank_noise.h"
+#include "sim/train/rank_replay.h"
 #include "sim/train/trainer.h"
 #include "sim/train/walked_wire.h"
 

@@ -72,6 +72,26 @@ class Simulate(unittest.TestCase):
         sent = [sum(level["bytes"] for level in row["levels"].values()) for row in (whole, half)]
         self.assertAlmostEqual(sent[1] / sent[0], 0.5, delta=0.02)
 
+    def test_accumulated_gradients_are_exchanged_once(self):
+        arguments = ("-g", "vgg16", "-n", 8, "--strategy", "ddp")
+        once, = self.rows(*arguments)
+        often, = self.rows(*arguments, "--accumulate", 4)
+        self.assertEqual(once["levels"], often["levels"])
+        self.assertAlmostEqual(often["us"]["without_network"] / once["us"]["without_network"], 4,
+                               delta=0.01)
+        self.assertAlmostEqual(often["us"]["exposed"], once["us"]["exposed"],
+                               delta=0.05 * once["us"]["exposed"])
+        self.assertGreater(often["samples_per_s"], once["samples_per_s"])
+
+    def test_computation_and_gradients_are_scaled(self):
+        arguments = ("-g", "vgg16", "-n", 8, "--strategy", "ddp")
+        plain, = self.rows(*arguments)
+        half, = self.rows(*arguments, "--dtype", "f16")
+        scaled, = self.rows(*arguments, "--scale-bytes", 0.5, "--scale-time", 2)
+        self.assertEqual(scaled["levels"], half["levels"])
+        self.assertAlmostEqual(scaled["us"]["without_network"] / plain["us"]["without_network"],
+                               2, delta=0.01)
+
     def test_27600_ranks_are_known_by_formula(self):
         rows = self.rows("-g", "resnet50", "-n", 27600, "--cluster", "summit", "--sweep",
                          "strategy=tutti,horovod,horovod-cached")
@@ -110,6 +130,22 @@ class Simulate(unittest.TestCase):
         self.assertLess(rows[2]["us"]["agreement"], 1000)
         self.assertGreater(rows[3]["us"]["agreement"], 1000000)
 
+    def test_any_option_of_a_job_is_swept(self):
+        rows = self.rows("--sweep", "graph=vgg16,resnet50", "--sweep", "accumulate=1,2", "-n", 4)
+        self.assertEqual([row["graph"] for row in rows], ["vgg16"] * 2 + ["resnet50"] * 2)
+        self.assertEqual(rows[:2], [{**row, "sweep": swept["sweep"]} for row, swept in zip(
+            self.rows("-g", "vgg16", "--sweep", "accumulate=1,2", "-n", 4), rows)])
+        plain, crossing = self.rows("-g", "vgg16", "--cluster", "ethernet-10g", "--sweep",
+                                    "cross=false,true")
+        self.assertLess(crossing["us"]["step"], plain["us"]["step"])
+        for words, cause in (("rnks=1", '"rnks" cannot be swept; did you mean ranks'),
+                             ("json=a", "cannot be swept"), ("slow=1", "cannot be swept"),
+                             ("cross=1", '"1" is neither true nor false'),
+                             ("ranks=0", "ranks: 0 is not between 1 and"),
+                             ("zzz=1", "give an option of the job, or a field of clusters")):
+            self.assertIn(cause, self.refused("-g", "vgg16", "--sweep", words))
+        self.assertIn("there is no graph", self.refused("--sweep", "ranks=1"))
+
     def test_a_slow_rank_is_waited_for(self):
         plain, = self.rows("-g", "resnet50", "-n", 16)
         slow, = self.rows("-g", "resnet50", "-n", 16, "--slow", "3=1.5")
@@ -122,6 +158,38 @@ class Simulate(unittest.TestCase):
         self.assertEqual(row["cluster"], "mine")
         text = self.refused("-g", "resnet50", "-n", 9, "--cluster", path)
         self.assertIn("9 ranks do not fit cluster mine of 2 hosts with 4 ranks each", text)
+
+    def scenario(self, text):
+        (self.folder / "scenario.json").write_text(text)
+        return "--scenario", self.folder / "scenario.json"
+
+    def test_a_scenario_is_a_command_line(self):
+        (self.folder / "mine.json").write_text('{"base": "ethernet-10g"}')
+        words = self.scenario('{"graph": "vgg16", "ranks": 4, "strategy": "ddp", "cross": false,'
+                              ' "cluster": "mine.json", "chunk": "4M", "slow": {"1": 1.5},'
+                              ' "sweep": {"ranks": [2, 4], "network.bandwidth_gbs": 2}}')
+        plain = ("-g", "vgg16", "--strategy", "ddp", "--cluster", self.folder / "mine.json",
+                 "--chunk", "4M", "--slow", "1=1.5", "--sweep", "ranks=2,4", "--sweep",
+                 "network.bandwidth_gbs=2")
+        self.assertEqual(self.rows(*words), self.rows(*plain))
+        self.assertEqual(self.rows(*words, "--strategy", "tutti", "--sweep", "ranks=8"),
+                         self.rows(*plain[:2], *plain[4:10], "--sweep", "ranks=8"))
+
+    def test_errors_in_a_scenario_have_a_line(self):
+        for text, cause in (
+                ('{"graph": "vgg16",\n"strategy": "dpd"}', ":2: unknown strategy"),
+                ('{"graph":\n"vgg61"}', ":1: vgg61: "),
+                ('{"graph": "vgg16",\n\n"cluster": "sumit"}', ":3: sumit: neither a .json"),
+                ('{"graph": "vgg16",\n"sweep": {"ranks": ["x"]}}',
+                 ":2: ranks: 'x' is not a whole number"),
+                ('{"graph": "vgg16",\n"slow": {"3": "x"}}', ":2: --slow"),
+                ('{"graph": "vgg16",\n"rank": 5}', ":2: unknown field \"rank\"; did you mean "
+                                                   "ranks"),
+                ('{"graph": "vgg16",\n"json": "a"}', ":2: json has no place in a scenario"),
+                ('{"graph": ', ":1: not JSON")):
+            self.assertIn(f"scenario.json{cause}", self.refused(*self.scenario(text)))
+        self.assertNotIn("scenario.json", self.refused(
+            *self.scenario('{"graph": "vgg16", "strategy": "ddp"}'), "--strategy", "dpd"))
 
     def test_what_cannot_be_is_refused(self):
         graph = ("-g", "resnet50")
@@ -136,6 +204,8 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--slow", "9=2"))
         self.assertIn("--cross has no effect on strategy ddp",
                       self.refused(*graph, "--strategy", "ddp", "--cross"))
+        self.assertIn("a file has its own times; give --scale-time",
+                      self.refused("-g", "a.tsv", "--samples-per-s", "5"))
         self.assertIn("--groups has no effect on strategy tutti with engine tutti",
                       self.refused(*graph, "--groups", 5))
         self.assertIn("--servers has no effect on strategy ddp",
@@ -148,19 +218,19 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--strategy", "ddp", "--depth", "moves"))
         self.assertIn("cluster laptop has no accelerators for NCCL",
                       self.refused(*graph, "--cluster", "laptop", "--engine", "nccl"))
-        self.assertIn("is none of auto, tutti, nccl, mpi",
+        self.assertIn("is not one of auto|tutti|nccl|mpi",
                       self.refused(*graph, "--sweep", "engine=gloo"))
-        self.assertIn("is none of auto, moves, closed",
+        self.assertIn("is not one of auto|moves|closed",
                       self.refused(*graph, "--sweep", "depth=deep"))
         self.assertIn("--control has no effect on strategy ddp",
                       self.refused(*graph, "--strategy", "ddp", "--control", "original"))
         self.assertIn("--cycle: 1e+09 ms; give at most 60000",
                       self.refused(*graph, "--strategy", "horovod", "--cycle", "1e9"))
-        self.assertIn("is no time", self.refused(*graph, "--sweep", "cycle=0"))
+        self.assertIn("is not a number greater than 0", self.refused(*graph, "--sweep", "cycle=0"))
         self.assertIn("bytes for 500000 ranks, and 2147483648 are allowed; depth closed fits",
                       self.refused("-g", "resnet50", "--cluster", "dgx2", "-n", 500000, "--depth",
                                    "moves"))
-        self.assertIn("is no size", self.refused(*graph, "--sweep", "chunk=1X"))
+        self.assertIn("chunk: '1X' is not a size", self.refused(*graph, "--sweep", "chunk=1X"))
         self.assertIn("no such", self.refused("-g", "nothing.json").lower())
 
 

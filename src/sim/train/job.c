@@ -268,6 +268,7 @@ static tt_status train(const tt_job *job, tt_walked_wire *wire, tt_text *why, tt
                                   .noise = &noise,
                                   .input_us = input_us(job),
                                   .step_count = job->step_count,
+                                  .watch = job->watch,
                                   .allocator = job->allocator};
     tt_status status = tt_train(&training, why, &result->training);
     if (status == TT_OK) {

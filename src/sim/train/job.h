@@ -41,7 +41,8 @@ typedef struct tt_job {
     uint64_t seed;
     const tt_slow_rank *slow;
     size_t slow_count;
-    uint64_t memory_bytes_max; /* 0: that of tt_walked_config_init */
+    const tt_training_watch *watch; /* of its steps; may be NULL */
+    uint64_t memory_bytes_max;      /* 0: that of tt_walked_config_init */
     const tt_allocator *allocator;
 } tt_job;
 

@@ -63,12 +63,20 @@ static tt_status prepare(trainer *own)
     return TT_OK;
 }
 
+static bool is_whole(variant chosen)
+{
+    return chosen.has_network && chosen.has_control && chosen.has_noise;
+}
+
 static tt_status evaluate(const trainer *own, variant chosen, tt_text *why,
                           tt_evaluation *evaluation_out)
 {
     const tt_training *training = own->training;
+    const tt_training_watch *watch = is_whole(chosen) ? training->watch : NULL;
     const tt_evaluate_config config = {
         .wire = chosen.has_network ? training->wire : (tt_wire){.byte_us = 0},
+        .on_span = watch != NULL ? watch->on_span : NULL,
+        .user = watch != NULL ? watch->user : NULL,
         .allocator = training->allocator,
         .step_count = own->step_count,
         .scales = chosen.has_noise ? own->largest : NULL,
@@ -78,8 +86,7 @@ static tt_status evaluate(const trainer *own, variant chosen, tt_text *why,
                        evaluation_out);
 }
 
-/* The step that a user sees: with what the processor does besides, and not before its samples. */
-static double step_of(const tt_training *training, double evaluated_us)
+double tt_training_step_us(const tt_training *training, double evaluated_us)
 {
     return fmax(evaluated_us + training->overhead_us, training->input_us);
 }
@@ -88,7 +95,7 @@ static tt_status evaluate_step(const trainer *own, variant chosen, tt_text *why,
 {
     tt_evaluation evaluation;
     TT_TRY(evaluate(own, chosen, why, &evaluation));
-    *step_out = step_of(own->training, evaluation.step_us);
+    *step_out = tt_training_step_us(own->training, evaluation.step_us);
     return TT_OK;
 }
 
@@ -117,8 +124,8 @@ static tt_status find_percentiles(trainer *own, tt_training_result *result)
         sorted[i] = i;
     }
     tt_sort_indices(sorted, spare, count, is_shorter, times_us);
-    result->p5_us = step_of(own->training, percentile(times_us, sorted, count, 0.05));
-    result->p95_us = step_of(own->training, percentile(times_us, sorted, count, 0.95));
+    result->p5_us = tt_training_step_us(own->training, percentile(times_us, sorted, count, 0.05));
+    result->p95_us = tt_training_step_us(own->training, percentile(times_us, sorted, count, 0.95));
     return TT_OK;
 }
 
@@ -130,11 +137,14 @@ static tt_status train(trainer *own, tt_text *why, tt_training_result *result)
     TT_TRY(prepare(own));
     TT_TRY(evaluate(own, whole, why, &result->evaluation));
     TT_TRY(find_percentiles(own, result));
+    if (training->watch != NULL) {
+        TT_TRY(training->watch->over(training->watch->user, training, own->step_us));
+    }
     TT_TRY(evaluate(own, (variant){true, false, true}, why, &agreed));
     TT_TRY(evaluate_step(own, (variant){false, true, true}, why, &result->free_network_us));
     TT_TRY(evaluate_step(own, (variant){true, true, false}, why, &result->without_noise_us));
-    result->step_us = step_of(training, result->evaluation.step_us);
-    result->free_control_us = step_of(training, agreed.step_us);
+    result->step_us = tt_training_step_us(training, result->evaluation.step_us);
+    result->free_control_us = tt_training_step_us(training, agreed.step_us);
     result->compute_us = own->mean * compute_us;
     result->wait_us = (own->mean_largest - own->mean) * compute_us;
     result->exposed_us = agreed.step_us - own->mean_largest * compute_us;

@@ -16,15 +16,30 @@
 #include "model/model.h"
 #include "sim/train/rank_noise.h"
 
-typedef struct tt_training {
+typedef struct tt_training tt_training;
+
+/* Who wants to see the steps, with those that settle: spans of the worker that represents all, then
+ * how long each step took before overhead and input. */
+typedef struct tt_training_watch {
+    tt_span_fn *on_span;
+    tt_status (*over)(void *user, const tt_training *training, const double *step_us);
+    void *user;
+} tt_training_watch;
+
+struct tt_training {
     const tt_timetable *plan; /* sound; delays of its transfers are what agreeing takes */
     tt_wire wire;
-    const tt_rank_noise *noise; /* NULL: none */
-    double overhead_us;         /* of a rank's processor in each step, beside computation */
-    double input_us;            /* a step's samples arrive no faster; 0: at once */
-    uint32_t step_count;        /* at least 1 */
+    const tt_rank_noise *noise;     /* NULL: none */
+    double overhead_us;             /* of a rank's processor in each step, beside computation */
+    double input_us;                /* a step's samples arrive no faster; 0: at once */
+    uint32_t step_count;            /* at least 1 */
+    const tt_training_watch *watch; /* may be NULL */
     const tt_allocator *allocator;
-} tt_training;
+};
+
+/* The step that a user sees, of one that was evaluated: with overhead, and not before its samples.
+ */
+double tt_training_step_us(const tt_training *training, double evaluated_us);
 
 /* Microseconds of a step, on average. compute, wait, exposed, agreement, overhead and input add up
  * to step. */

@@ -75,6 +75,58 @@ static void test_parts_of_a_step_are_what_they_are_called(void **state)
     tt_plan_fini(&plan);
 }
 
+enum { NOISY_STEPS = 40 };
+
+static void no_span(void *user, const tt_interval *span)
+{
+    (void)user;
+    (void)span;
+}
+
+static tt_status keep_steps(void *user, const tt_training *training, const double *step_us)
+{
+    double *kept_us = user;
+    memcpy(kept_us, step_us + TT_EVALUATE_SETTLE, training->step_count * sizeof(*kept_us));
+    return TT_OK;
+}
+
+/* How many steps took at most so long, and less. */
+static void count_to(const double *steps_us, double limit_us, uint32_t *at_most, uint32_t *below)
+{
+    *at_most = *below = 0;
+    for (uint32_t i = 0; i < NOISY_STEPS; i++) {
+        *at_most += steps_us[i] <= limit_us + 1e-9;
+        *below += steps_us[i] < limit_us - 1e-9;
+    }
+}
+
+static void test_percentiles_are_those_of_the_steps(void **state)
+{
+    (void)state;
+    double steps_us[NOISY_STEPS], sum_us = 0;
+    uint32_t at_most, below;
+    tt_timetable plan = plan_of(7);
+    const tt_rank_noise noise = {.seed = 11, .rank_count = 8, .spread = 0.2};
+    const tt_training_watch watch = {.on_span = no_span, .over = keep_steps, .user = steps_us};
+    const tt_training training = {.plan = &plan,
+                                  .wire = slow_wire,
+                                  .noise = &noise,
+                                  .step_count = NOISY_STEPS,
+                                  .watch = &watch,
+                                  .allocator = &tt_allocator_default};
+    const tt_training_result result = train(&training);
+    for (uint32_t i = 0; i < NOISY_STEPS; i++) {
+        sum_us += steps_us[i];
+    }
+    assert_near(sum_us / NOISY_STEPS, result.step_us);
+    count_to(steps_us, result.p5_us, &at_most, &below);
+    assert_true(at_most >= NOISY_STEPS / 20 && below < NOISY_STEPS / 20);
+    count_to(steps_us, result.p95_us, &at_most, &below);
+    assert_true(at_most >= NOISY_STEPS * 19 / 20 && below < NOISY_STEPS * 19 / 20);
+    assert_true(result.p5_us < result.p95_us);
+    tt_plan_fini(&plan);
+}
+
 static void test_a_step_waits_for_its_samples(void **state)
 {
     (void)state;
@@ -154,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_a_step_are_what_they_are_called),
+        cmocka_unit_test(test_percentiles_are_those_of_the_steps),
         cmocka_unit_test(test_a_step_waits_for_its_samples),
         cmocka_unit_test(test_all_wait_for_a_slow_rank),
         cmocka_unit_test(test_steps_vary_as_the_slowest_rank_does),
