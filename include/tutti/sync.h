@@ -35,7 +35,8 @@
  *       optimizer), and a flush delivers what is left. delay=0: synchronous SGD.
  *
  * Exchanges are named all-reduces of the set ("sync/NAME"), in plans, with priorities, servers
- * (TUTTI_SUM) and everything else that these have. A round succeeds or fails as one.
+ * (TUTTI_SUM) and everything else that these have. A round succeeds or fails as one. Several syncs
+ * of a set may be used at a time if their tensors have different names.
  *
  * Failure. If a round fails, its error is returned, what is in flight is dropped, and the values
  * are what all ranks had in common last, bit for bit: the model after the last good round (of each

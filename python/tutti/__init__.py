@@ -13,7 +13,8 @@ from . import _library, errors
 from .context import Context, init
 from .errors import TuttiError
 from .handle import Handle
+from .rounds import Rounds
 from .store import Store
 
 __version__ = _library.library.tutti_version().decode()
-__all__ = ["Context", "Handle", "Store", "TuttiError", "errors", "init", "__version__"]
+__all__ = ["Context", "Handle", "Rounds", "Store", "TuttiError", "errors", "init", "__version__"]

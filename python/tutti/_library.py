@@ -109,6 +109,15 @@ class StoreCounts(ctypes.Structure):
                 ("dropped", ctypes.c_uint64), ("staleness", ctypes.c_uint64 * 64)]
 
 
+class SyncCounts(ctypes.Structure):
+    """tutti_sync_counts"""
+
+    _fields_ = [("struct_bytes", ctypes.c_size_t), ("steps", ctypes.c_uint64),
+                ("rounds", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
+                ("waits", ctypes.c_uint64), ("wait_ns", ctypes.c_uint64),
+                ("distance", ctypes.c_double)]
+
+
 class StoreCall(ctypes.Structure):
     """tutti_store_call"""
 
@@ -229,6 +238,19 @@ _OPTIONAL: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_store_save": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
     "tutti_store_load": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]),
     "tutti_store_reshard": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int]),
+    "tutti_sync_open": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p,
+                                       ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]),
+    "tutti_sync_add": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
+                                      ctypes.c_uint64, ctypes.c_int]),
+    "tutti_sync_add_state": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p,
+                                            ctypes.c_uint64, ctypes.c_int]),
+    "tutti_sync_step": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]),
+    "tutti_sync_flush": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]),
+    "tutti_sync_save": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t,
+                                       ctypes.POINTER(ctypes.c_size_t)]),
+    "tutti_sync_load": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]),
+    "tutti_sync_count": (ctypes.c_int, [ctypes.c_void_p, ctypes.POINTER(SyncCounts)]),
+    "tutti_sync_close": (None, [ctypes.c_void_p]),
 }
 
 

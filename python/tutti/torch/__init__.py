@@ -29,6 +29,7 @@ from .ops import (allgather, allgather_async, allreduce, allreduce_, allreduce_a
                   join, poll, reducescatter, reducescatter_async, sparse_allreduce_async,
                   synchronize)
 from .optimizer import DistributedOptimizer
+from .rounds import DiLoCo, LocalSGD, PipelinedOptimizer
 from .server_optimizer import ServerOptimizer
 from .sync_batch_norm import SyncBatchNorm
 
