@@ -11,7 +11,7 @@ from bench.codec.train import LETTERS, Trainer, corpus
 from bench.common import environment, lines
 from bench.common.jobs import SHARED_CORES, Job
 
-RANKS, STEPS, CHUNK = 4, 800, 20
+RANKS, STEPS, CHUNK = 4, 500, 20
 BULK = "bulk"
 POLICIES = (BULK, "local:8", "local:1,8@100", "outer:32", "pipeline:1")
 WANTED = 0.02
@@ -77,7 +77,7 @@ def run(options, folder, script):
     if not environment.has_torch():
         print("bench/sync/run: train is left out: no torch", file=sys.stderr)
         return []
-    steps, losses = 20 if options.quick else STEPS, {}
+    steps, losses = options.steps or (20 if options.quick else STEPS), {}
     job = Job("train", RANKS, folder)
     try:
         job.start_tutti([sys.executable, script, "--as-rank"], None, OMP_NUM_THREADS="1",
