@@ -155,6 +155,8 @@ class Simulate(unittest.TestCase):
         self.assertLess(fast["us"]["step"], slow["us"]["step"])
         self.assertIn("--cluster excludes --mbit",
                       self.refused("-g", "vgg16", "--mbit", 10, "--cluster", "summit"))
+        self.assertIn("--cluster excludes --mbit",
+                      self.refused("-g", "vgg16", "--mbit", 10, "--sweep", "cluster=summit,dgx2"))
         self.assertIn("need --mbit", self.refused("-g", "vgg16", "--latency", 10))
 
     def test_a_slow_rank_is_waited_for(self):
