@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/schedule/graph_file.h"
 #include "cli/schedule/samples.h"
+#include "cli/schedule/schedule_json.h"
 #include "cli/schedule/schedule_plot.h"
 #include "cli/schedule/schedule_values.h"
 #include "model/model.h"
@@ -66,6 +67,9 @@ static const tt_option options[] = {
      0},
     {'\0', "plot", TT_OPTION_STRING, AT(plot), "FILE", "draw computation and communication (SVG)",
      NULL, NULL, NULL, 0, 0},
+    {'\0', "json", TT_OPTION_STRING, AT(json), "FILE",
+     "write one object per line and policy, fifo first; times in microseconds", NULL, NULL, NULL, 0,
+     0},
     {'\0', "save", TT_OPTION_STRING, AT(save), "FILE", "write the graph as JSON", NULL, NULL, NULL,
      0, 0},
     {'\0', "barrier", TT_OPTION_FLAG, AT(keeps_barrier), NULL,
@@ -97,6 +101,7 @@ typedef struct job_state {
     tt_graph_stats stats;
     tt_workload workload;
     tt_samples samples;       /* count 0: none */
+    FILE *json;               /* a line for each policy; NULL: none */
     uint32_t *compute_places; /* NULL: free */
     tt_policy_input input;
     tt_scratch scratch;
@@ -289,6 +294,13 @@ static tt_status evaluate(job_state *job, const tt_policy *policy, tt_plot_panel
     const tt_status status = tt_evaluate(plan, &config, &job->why, evaluation);
     if (status != TT_OK) {
         tt_plan_fini(plan);
+    } else if (job->json != NULL) {
+        const tt_schedule_row row = {.graph = job->values->graph,
+                                     .policy = policy,
+                                     .wire = &job->input.wire,
+                                     .plan = plan,
+                                     .evaluation = evaluation};
+        (void)tt_schedule_write_json(&row, job->json); /* run() looks for errors of the stream */
     }
     return status;
 }
@@ -692,8 +704,19 @@ static int run(const void *raw_values, int operand_count, char **operands)
         return EXIT_USAGE;
     }
     job_state job = {.values = values};
+    if (values->json != NULL) {
+        job.json = fopen(values->json, "we");
+        if (job.json == NULL) {
+            return complain(values->json, strerror(errno));
+        }
+    }
     tt_scratch_init(&job.scratch, &tt_allocator_default);
-    const int code = job_run(&job, policy);
+    int code = job_run(&job, policy);
+    if (job.json != NULL) {
+        bool is_written = !ferror(job.json);
+        is_written &= fclose(job.json) == 0;
+        code = is_written ? code : complain(values->json, "cannot be written");
+    }
     tt_scratch_fini(&job.scratch);
     tt_graph_destroy(job.graph);
     return code;

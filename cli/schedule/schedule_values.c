@@ -33,6 +33,7 @@ static bool has_forward_conflict(const tt_schedule_values *values, const tt_poli
     static const char *const one = "--forward";
     const conflict conflicts[] = {
         {values->plot != NULL, one, "--plot", "pictures show training steps"},
+        {values->json != NULL, one, "--json", "its rows are of training steps"},
         {values->compares, one, "--compare", "--forward compares all orders already"},
         {values->ops != 0, one, "--ops", "it orders by gradients, and a forward pass has none"},
         {values->edges != NULL, one, "--edges", "they need --ops, which is for training steps"},

@@ -31,6 +31,7 @@ typedef struct tt_schedule_values {
     const char *order;
     const char *edges;
     const char *plot;
+    const char *json;
     const char *save;
     bool keeps_barrier;
     bool is_forward;

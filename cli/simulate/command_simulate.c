@@ -12,6 +12,7 @@
 #include "cli/cluster/cluster_file.h"
 #include "cli/commands.h"
 #include "cli/simulate/coordinate.h"
+#include "cli/simulate/line_cluster.h"
 #include "cli/simulate/scenario_file.h"
 #include "cli/simulate/simulate_report.h"
 #include "cli/simulate/simulate_trace.h"
@@ -33,6 +34,7 @@ typedef struct simulate_values {
     int dtype;
     int64_t rank_count;
     const char *cluster;
+    tt_line_cluster line;
     const char *strategy;
     uint64_t chunk_bytes;
     uint64_t credit_bytes;
@@ -88,6 +90,14 @@ static const tt_option options[] = {
     {'\0', "cluster", TT_OPTION_STRING, AT(cluster), "NAME",
      "a known cluster, or a file of one (.json); see tutti cluster", "ethernet-25g", NULL, NULL, 0,
      0},
+    {'\0', "mbit", TT_OPTION_INT, AT(line.mbit), "MBIT",
+     "instead of --cluster: hosts of one rank whose cards have so many Mbit/s in each direction",
+     NULL, NULL, NULL, 8, 10000000},
+    {'\0', "overhead", TT_OPTION_INT, AT(line.gap_us), "US",
+     "with --mbit, time for which a frame occupies a card in addition to its bytes", NULL, NULL,
+     NULL, 0, 1000000},
+    {'\0', "latency", TT_OPTION_INT, AT(line.latency_us), "US",
+     "with --mbit, latency from card to card", NULL, NULL, NULL, 0, 1000000},
     {'\0', "strategy", TT_OPTION_STRING, AT(strategy), "NAME",
      "how gradients are exchanged, see --list", "tutti", NULL, NULL, 0, 0},
     {'c', "chunk", TT_OPTION_BYTES, AT(chunk_bytes), "BYTES",
@@ -296,6 +306,22 @@ static tt_status load_workload(simulation *own)
     return TT_OK;
 }
 
+/* A file or a known one, or one from the options. */
+static tt_status load_cluster(simulation *own)
+{
+    const simulate_values *values = &own->point;
+    const tt_line_cluster *line = &values->line;
+    if (line->mbit == 0 && line->gap_us == 0 && line->latency_us == 0) {
+        return tt_cluster_load(values->cluster, &own->why, &own->cluster);
+    }
+    if (tt_option_is_given(&tt_command_simulate, values, "cluster")) {
+        tt_text_add(&own->why, "--cluster excludes --mbit, --overhead and --latency: its network "
+                               "has its own; leave one out");
+        return TT_ERR_BAD_ARGUMENT;
+    }
+    return tt_line_cluster_make(line, &own->why, &own->cluster);
+}
+
 static tt_status set_job(simulation *own)
 {
     const simulate_values *values = &own->point;
@@ -320,7 +346,7 @@ static tt_status set_job(simulation *own)
                         .slow_count = values->slow.count,
                         .allocator = &tt_allocator_default};
     own->member = "cluster";
-    TT_TRY(tt_cluster_load(values->cluster, &own->why, &own->cluster));
+    TT_TRY(load_cluster(own));
     own->member = "strategy";
     TT_TRY(tt_coordinate_strategy(values->strategy, &own->why, &own->job.strategy));
     own->member = own->sweep.axis_count > 0 ? "sweep" : NULL;
@@ -465,9 +491,15 @@ static tt_status prepare_sweep(simulation *own)
     if (values->plot != NULL) {
         own->what = "--plot";
         TT_TRY(tt_sweep_plot_init(&own->plot, &own->sweep, values->plot, &own->why));
+        tt_text cluster = {.length = 0};
+        if (values->line.mbit > 0) {
+            tt_text_add(&cluster, "%lld Mbit/s", (long long)values->line.mbit);
+        } else {
+            tt_text_add_words(&cluster, values->cluster, SHOWN_BYTES);
+        }
         tt_sweep_plot_describe(&own->plot,
-                               &(tt_sweep_plot_job){values->graph, values->cluster,
-                                                    values->strategy, values->rank_count});
+                               &(tt_sweep_plot_job){values->graph, cluster.bytes, values->strategy,
+                                                    values->rank_count});
     }
     return TT_OK;
 }

@@ -53,6 +53,17 @@ static tt_status refuse(const tt_scenario_rules *rules, const char *name, tt_tex
     return TT_ERR_BAD_ARGUMENT;
 }
 
+static void set_text(const tt_command *command, const tt_option *option, const char *text,
+                     void *values)
+{
+    char *place = (char *)values + command->given_offset;
+    uint64_t given;
+    memcpy(&given, place, sizeof(given));
+    given |= UINT64_C(1) << (option - command->options);
+    memcpy(place, &given, sizeof(given));
+    memcpy((char *)values + option->offset, &text, sizeof(text));
+}
+
 /* Texts are borrowed as they are; all else is parsed. */
 static tt_status set_option(const tt_command *command, const tt_option *option, const char *text,
                             void *values, tt_text *why)
@@ -63,7 +74,7 @@ static tt_status set_option(const tt_command *command, const tt_option *option, 
     char *argv[] = {word, NULL};
     tt_option_result result;
     if (option->kind == TT_OPTION_STRING) {
-        memcpy((char *)values + option->offset, &text, sizeof(text));
+        set_text(command, option, text, values);
         return TT_OK;
     }
     if ((is_flag && !is_set && strcmp(text, "false") != 0) ||

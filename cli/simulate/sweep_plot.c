@@ -442,7 +442,7 @@ void tt_sweep_plot_describe(tt_sweep_plot *plot, const tt_sweep_plot_job *job)
 {
     tt_text *title = &plot->title;
     tt_text_add_words(title, is_swept(plot->sweep, "graph") ? "networks" : job->graph, SHOWN_BYTES);
-    if (!is_swept(plot->sweep, "cluster")) {
+    if (!is_swept(plot->sweep, "cluster") && !is_swept(plot->sweep, "mbit")) {
         tt_text_add(title, ", ");
         tt_text_add_words(title, job->cluster, SHOWN_BYTES);
     }

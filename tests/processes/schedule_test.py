@@ -52,6 +52,29 @@ class Schedule(unittest.TestCase):
         alpha, efficiency = re.search(figures, server).groups()
         self.assertNotEqual(alpha, efficiency)
 
+    def test_what_is_printed_is_written_as_json(self):
+        path = self.folder / "rows.json"
+        printed = schedule("-g", "vgg16", "--compare", "--json", path)
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        rows = {row["policy"]: row for row in map(json.loads, path.read_text().splitlines())}
+        for line in printed.stdout.splitlines():
+            words = line.split()
+            if words[0] in rows and len(words) == 8:
+                row = rows[words[0]]
+                self.assertAlmostEqual(float(words[1]), row["us"]["step"] / 1000, delta=0.001)
+                self.assertAlmostEqual(float(words[3]), row["metrics"]["rho"], delta=0.001)
+                self.assertEqual(int(words[7]), row["transfers"])
+        self.assertEqual(list(rows), [name for name in policies() if name in rows])
+        self.assertGreater(len(rows), 5)
+        self.assertIsNone(rows["fifo"]["chunk_bytes"])  # tensors are not cut
+        self.assertGreater(rows["priority"]["credit_bytes"], rows["priority"]["chunk_bytes"])
+        self.assertEqual(schedule("-g", "vgg16", "-p", "tac", "--json", path).returncode, 0)
+        self.assertEqual([json.loads(line)["policy"] for line in path.read_text().splitlines()],
+                         ["fifo", "tac"])
+        refused = schedule("-g", "vgg16", "--forward", "--json", path)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--forward and --json cannot be combined", refused.stderr)
+
     def test_every_policy_plans_a_network(self):
         for policy in policies():
             with self.subTest(policy=policy):

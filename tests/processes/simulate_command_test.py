@@ -146,6 +146,19 @@ class Simulate(unittest.TestCase):
             self.assertIn(cause, self.refused("-g", "vgg16", "--sweep", words))
         self.assertIn("there is no graph", self.refused("--sweep", "ranks=1"))
 
+    def test_a_cluster_in_a_line(self):
+        row, = self.rows("-g", "vgg16", "-n", 4, "--mbit", 10000, "--latency", 100)
+        path = self.folder / "mbit-10000.json"
+        path.write_text('{"network": {"bandwidth_gbs": 1.25, "latency_us": 100}}')
+        self.assertEqual(row, *self.rows("-g", "vgg16", "-n", 4, "--cluster", path))
+        slow, fast = self.rows("-g", "vgg16", "-n", 4, "--sweep", "mbit=1000,10000")
+        self.assertLess(fast["us"]["step"], slow["us"]["step"])
+        self.assertIn("--cluster excludes --mbit",
+                      self.refused("-g", "vgg16", "--mbit", 10, "--cluster", "summit"))
+        self.assertIn("--cluster excludes --mbit",
+                      self.refused("-g", "vgg16", "--mbit", 10, "--sweep", "cluster=summit,dgx2"))
+        self.assertIn("need --mbit", self.refused("-g", "vgg16", "--latency", 10))
+
     def test_a_slow_rank_is_waited_for(self):
         plain, = self.rows("-g", "resnet50", "-n", 16)
         slow, = self.rows("-g", "resnet50", "-n", 16, "--slow", "3=1.5")
