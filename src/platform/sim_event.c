@@ -173,6 +173,7 @@ tt_sim_event *tt_sim_event_add(tt_sim *sim, tt_sim_event_kind kind, uint32_t ran
         sim->events_free = event->next;
     } else {
         event = tt_local_take(sizeof(*event));
+        sim->events_made++;
     }
     *event = (tt_sim_event){.kind = kind, .rank = rank};
     due_set(sim, event, at);

@@ -100,6 +100,7 @@ typedef struct tt_sim_rank {
     uint64_t stopped_until;
     tt_sim_event *timer;
     tt_local local;
+    uint64_t phantom_bytes; /* of those in `local` */
     tt_random random;
 } tt_sim_rank;
 
@@ -113,6 +114,7 @@ struct tt_sim {
     tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
     size_t due_count, due_capacity;
     tt_sim_event *events_free;
+    uint64_t events_made;  /* in the heap or free */
     tt_sim_event *put_off; /* the train deferred last; NULL: other events were added since */
     uint64_t put_off_end;  /* sequence after its last */
     uint64_t sequence;

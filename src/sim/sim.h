@@ -15,6 +15,7 @@
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
 #include "sim/fabric_network.h"
+#include "sim/machines/machines.h"
 #include "sim/moves.h"
 #include "sim/strategy/launch_times.h"
 #include "sim/strategy/strategy.h"
