@@ -56,7 +56,7 @@ static void lay_out(tt_walk *walk)
 }
 
 typedef struct sizes {
-    size_t ranks, partners, granted, sources, facts;
+    size_t ranks, partners, granted, seen, facts;
 } sizes;
 
 static sizes sizes_of(const tt_walk *walk)
@@ -68,7 +68,7 @@ static sizes sizes_of(const tt_walk *walk)
         .ranks = size * walk->rank_bytes,
         .partners = has_few ? size * walk->partner_max : 0,
         .granted = has_many ? size * size : 0,
-        .sources = has_many ? size * walk->bit_words : 0,
+        .seen = walk->is_eager ? 0 : walk->bit_words,
         .facts = walk->algorithm->needs_facts ? size : 0,
     };
 }
@@ -88,7 +88,7 @@ static tt_status walk_reserve(tt_walk *walk)
     const bool is_there = take(walk, &walk->ranks, wanted.ranks, 1) &&
                           take(walk, &walk->partners, wanted.partners, sizeof(*walk->partners)) &&
                           take(walk, &walk->granted, wanted.granted, sizeof(*walk->granted)) &&
-                          take(walk, &walk->sources, wanted.sources, sizeof(*walk->sources)) &&
+                          take(walk, &walk->seen, wanted.seen, sizeof(*walk->seen)) &&
                           take(walk, &walk->frames, FRAMES_MIN, sizeof(*walk->frames));
     walk->frame_capacity = walk->frames != NULL ? FRAMES_MIN : 0;
     walk->frame_free = TT_WALK_NONE;
@@ -102,7 +102,7 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->ranks, held.ranks, 1);
     tt_release(&walk->bounded, walk->partners, held.partners, sizeof(*walk->partners));
     tt_release(&walk->bounded, walk->granted, held.granted, sizeof(*walk->granted));
-    tt_release(&walk->bounded, walk->sources, held.sources, sizeof(*walk->sources));
+    tt_release(&walk->bounded, walk->seen, held.seen, sizeof(*walk->seen));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
     TT_ASSERT(walk->live_bytes == sizeof(*walk));
@@ -452,7 +452,7 @@ static uint64_t bytes_held(const tt_walk *walk)
 {
     const sizes held = sizes_of(walk);
     return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
-           held.granted * sizeof(*walk->granted) + held.sources * sizeof(*walk->sources) +
+           held.granted * sizeof(*walk->granted) + held.seen * sizeof(*walk->seen) +
            held.facts * sizeof(*walk->facts) + FRAMES_MIN * sizeof(*walk->frames);
 }
 

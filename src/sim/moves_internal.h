@@ -106,7 +106,7 @@ typedef struct tt_walk {
     size_t rank_bytes, arrived_bytes, arrived_offset;
     tt_walk_partner *partners; /* [size * partner_max], if frames wait and a round has one peer */
     uint32_t *granted;         /* [size * size], if frames wait and a round has many */
-    uint64_t *sources;         /* [size * size] bits, likewise */
+    uint64_t *seen;            /* [size] bits, if frames wait: members found so far */
     size_t bit_words;          /* of `size` bits */
     tt_fact *facts;
     tt_walk_frame *frames;

@@ -68,23 +68,37 @@ static uint32_t *granted_by(tt_walk *walk, uint32_t self, uint32_t member)
                                    : &walk->granted[(size_t)self * walk->problem.size + member];
 }
 
-void tt_walk_find_sources(tt_walk *walk, uint32_t self)
+/* Call `found` with every member that sends to `self`, once, in the order of the moves. */
+static void each_source(tt_walk *walk, uint32_t self,
+                        void (*found)(tt_walk *walk, uint32_t self, uint32_t member))
 {
     tt_move move = {0};
-    const tt_plan *plan = &walk->plans[0];
-    for (uint32_t round = 0; round < plan->round_count; round++) {
+    const uint32_t rounds = walk->plans[0].round_count;
+    for (size_t i = 0; i < walk->bit_words; i++) {
+        walk->seen[i] = 0;
+    }
+    for (uint32_t round = 0; round < rounds; round++) {
         tt_cursor at = {.round = round};
         for (; tt_walk_move(walk, self, &at, &move); at.index++) {
-            if (move.kind != TT_MOVE_STORE && move.kind != TT_MOVE_REDUCE) {
-                continue;
-            }
-            if (plan->fan == 1) {
-                partner_of(walk, self, move.peer)->is_source = true;
-            } else {
-                walk->sources[self * walk->bit_words + move.peer / 64] |= UINT64_C(1)
-                                                                          << (move.peer % 64);
+            const uint64_t bit = UINT64_C(1) << (move.peer % 64);
+            const bool is_arrival = move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE;
+            if (is_arrival && (walk->seen[move.peer / 64] & bit) == 0) {
+                walk->seen[move.peer / 64] |= bit;
+                found(walk, self, move.peer);
             }
         }
+    }
+}
+
+static void note_source(tt_walk *walk, uint32_t self, uint32_t member)
+{
+    partner_of(walk, self, member)->is_source = true;
+}
+
+void tt_walk_find_sources(tt_walk *walk, uint32_t self)
+{
+    if (walk->plans[0].fan == 1) {
+        each_source(walk, self, note_source);
     }
 }
 
@@ -130,23 +144,26 @@ static void send_grant(tt_walk *walk, uint32_t self, uint32_t member, uint32_t l
     submit(walk, self, index);
 }
 
+static void grant(tt_walk *walk, uint32_t self, uint32_t member)
+{
+    send_grant(walk, self, member, tt_walk_rank_of(walk, self)->lanes_opened);
+}
+
+/* To all sources in the order in which the rank's moves name them, as the executor does. */
 static void grant_open_lanes(tt_walk *walk, uint32_t self)
 {
     const tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    const uint32_t lanes = rank->lanes_opened;
     if (walk->is_eager) {
         return;
     }
-    for (uint32_t i = 0; walk->plans[0].fan == 1 && i < rank->partner_count; i++) {
+    if (walk->plans[0].fan > 1) {
+        each_source(walk, self, grant);
+        return;
+    }
+    for (uint32_t i = 0; i < rank->partner_count; i++) {
         const tt_walk_partner *partner = &walk->partners[(size_t)self * walk->partner_max + i];
         if (partner->is_source) {
-            send_grant(walk, self, partner->member, lanes);
-        }
-    }
-    for (size_t word = 0; walk->plans[0].fan > 1 && word < walk->bit_words; word++) {
-        for (uint64_t bits = walk->sources[self * walk->bit_words + word]; bits != 0;
-             bits &= bits - 1) {
-            send_grant(walk, self, (uint32_t)(64 * word) + (uint32_t)__builtin_ctzll(bits), lanes);
+            grant(walk, self, partner->member);
         }
     }
 }
