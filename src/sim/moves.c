@@ -56,7 +56,7 @@ static void lay_out(tt_walk *walk)
 }
 
 typedef struct sizes {
-    size_t ranks, partners, granted, seen, facts;
+    size_t ranks, partners, granted, seen, facts, cards;
 } sizes;
 
 static sizes sizes_of(const tt_walk *walk)
@@ -70,6 +70,7 @@ static sizes sizes_of(const tt_walk *walk)
         .granted = has_many ? size * size : 0,
         .seen = walk->is_eager ? 0 : walk->bit_words,
         .facts = walk->algorithm->needs_facts ? size : 0,
+        .cards = walk->lane_slots > 1 ? tt_fabric_card_count(&walk->fabric->config) : 0,
     };
 }
 
@@ -89,9 +90,13 @@ static tt_status walk_reserve(tt_walk *walk)
                           take(walk, &walk->partners, wanted.partners, sizeof(*walk->partners)) &&
                           take(walk, &walk->granted, wanted.granted, sizeof(*walk->granted)) &&
                           take(walk, &walk->seen, wanted.seen, sizeof(*walk->seen)) &&
+                          take(walk, &walk->cards, wanted.cards, sizeof(*walk->cards)) &&
                           take(walk, &walk->frames, FRAMES_MIN, sizeof(*walk->frames));
     walk->frame_capacity = walk->frames != NULL ? FRAMES_MIN : 0;
     walk->frame_free = TT_WALK_NONE;
+    for (size_t i = 0; is_there && i < wanted.cards; i++) {
+        walk->cards[i].first = TT_WALK_NONE;
+    }
     return is_there ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
@@ -104,6 +109,7 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->granted, held.granted, sizeof(*walk->granted));
     tt_release(&walk->bounded, walk->seen, held.seen, sizeof(*walk->seen));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
+    tt_release(&walk->bounded, walk->cards, held.cards, sizeof(*walk->cards));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
     TT_ASSERT(walk->live_bytes == sizeof(*walk));
 }
@@ -156,7 +162,7 @@ static tt_fabric_traffic *traffic_of(tt_walk *walk, const tt_walk_frame *frame)
     return &walk->result.levels[level];
 }
 
-void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
+uint64_t tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
 {
     const tt_walk_frame *frame = &walk->frames[index];
     TT_ASSERT(!tt_walk_is_early(walk, at_ns));
@@ -169,6 +175,19 @@ void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
     if (!frame->is_grant) {
         tt_walk_departed(walk, frame, departure.released_ns);
     }
+    return departure.free_ns;
+}
+
+/* The processor of its rank is done with the frame. */
+static void depart_due(tt_walk *walk, uint32_t index)
+{
+    if (walk->cards != NULL) {
+        tt_walk_card_arrive(walk, index);
+        return;
+    }
+    const tt_walk_frame frame = walk->frames[index];
+    (void)tt_walk_depart(walk, index, walk->now_ns);
+    tt_walk_release_due(walk, &frame);
 }
 
 /* ---- events ---- */
@@ -281,7 +300,10 @@ static void handle(tt_walk *walk, tt_event event)
         pass(walk, self, index);
         break;
     case TT_WALK_DEPART:
-        tt_walk_depart_due(walk, self, index);
+        depart_due(walk, index);
+        break;
+    case TT_WALK_CARD:
+        tt_walk_card_serve(walk, index);
         break;
     case TT_WALK_IDLE:
         serve_waiting(walk, self);
@@ -453,7 +475,8 @@ static uint64_t bytes_held(const tt_walk *walk)
     const sizes held = sizes_of(walk);
     return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
            held.granted * sizeof(*walk->granted) + held.seen * sizeof(*walk->seen) +
-           held.facts * sizeof(*walk->facts) + FRAMES_MIN * sizeof(*walk->frames);
+           held.facts * sizeof(*walk->facts) + held.cards * sizeof(*walk->cards) +
+           FRAMES_MIN * sizeof(*walk->frames);
 }
 
 uint64_t tt_moves_bytes(const tt_moves_input *input)

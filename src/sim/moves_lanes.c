@@ -109,8 +109,10 @@ static void submit(tt_walk *walk, uint32_t self, uint32_t index)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
     rank->clock_ns += tt_fabric_overhead(walk->fabric, walk->frames[index].route.bytes);
-    if (walk->fabric->is_private || rank->clock_ns == walk->now_ns) {
-        tt_walk_depart(walk, index, rank->clock_ns);
+    if (walk->cards != NULL) {
+        tt_walk_card_offer(walk, index, rank->clock_ns);
+    } else if (walk->fabric->is_private || rank->clock_ns == walk->now_ns) {
+        (void)tt_walk_depart(walk, index, rank->clock_ns);
     } else {
         tt_walk_push(walk, TT_WALK_DEPART, self, index, rank->clock_ns);
     }
@@ -545,15 +547,14 @@ void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t releas
     lane->released_ns = tt_max_u64(lane->released_ns, released_ns);
 }
 
-void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index)
+void tt_walk_release_due(tt_walk *walk, const tt_walk_frame *frame)
 {
-    const tt_walk_frame frame = walk->frames[index];
-    tt_walk_depart(walk, index, walk->now_ns);
-    if (frame.is_grant) {
+    if (frame->is_grant) {
         return;
     }
+    const uint32_t self = frame->route.source;
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    const tt_walk_lane *lane = tt_walk_lane_of(walk, rank, frame.lane);
+    const tt_walk_lane *lane = tt_walk_lane_of(walk, rank, frame->lane);
     if (lane->sends_waiting == 0 && lane->departs_open == 0 && lane->arrivals_open == 0) {
         tt_walk_push(walk, TT_WALK_RELEASE, self, slot_of(walk, lane), lane->released_ns);
         rank->queued++;
