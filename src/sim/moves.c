@@ -479,7 +479,7 @@ static uint64_t bytes_held(const tt_walk *walk)
            FRAMES_MIN * sizeof(*walk->frames);
 }
 
-uint64_t tt_moves_bytes(const tt_moves_input *input)
+uint64_t tt_walk_stage_bytes(const tt_moves_input *input)
 {
     tt_walk *walk = tt_allocate(input->allocator, 1, sizeof(*walk));
     tt_text why = {0};
@@ -516,8 +516,8 @@ static tt_status walk_run(tt_walk *walk, const tt_moves_input *input, tt_text *w
     return run_events(walk, why);
 }
 
-tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
-                       tt_moves_result *result_out)
+tt_status tt_walk_stage(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
+                        tt_moves_result *result_out)
 {
     tt_walk *walk = tt_allocate(input->allocator, 1, sizeof(*walk));
     if (walk == NULL) {
@@ -535,4 +535,44 @@ tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done
     }
     tt_release(input->allocator, walk, 1, sizeof(*walk));
     return status;
+}
+
+uint64_t tt_moves_bytes(const tt_moves_input *input)
+{
+    tt_text why = {0};
+    tt_moves_input places;
+    const uint64_t bytes = tt_walk_stage_bytes(input);
+    const bool has_places =
+        tt_walk_check_input(input, &why) == TT_OK && tt_walk_has_places(input, &places);
+    return has_places ? tt_max_u64(bytes, tt_walk_places_bytes(&places)) : bytes;
+}
+
+static void add_stage(tt_moves_result *total, const tt_moves_result *stage)
+{
+    for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
+        total->levels[level].frames_sent += stage->levels[level].frames_sent;
+        total->levels[level].frames_received += stage->levels[level].frames_received;
+        total->levels[level].bytes_sent += stage->levels[level].bytes_sent;
+        total->levels[level].bytes_received += stage->levels[level].bytes_received;
+    }
+    total->grants += stage->grants;
+    total->events += stage->events;
+    total->memory_bytes = tt_max_u64(total->memory_bytes, stage->memory_bytes);
+}
+
+tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
+                       tt_moves_result *result_out)
+{
+    tt_moves_input exchange = *input, places;
+    tt_moves_result before;
+    TT_TRY(tt_walk_check_input(input, why));
+    const bool is_refused = tt_walk_stage_bytes(input) > input->memory_bytes_max;
+    if (is_refused || !tt_walk_has_places(input, &places)) {
+        return tt_walk_stage(input, why, done_ns_out, result_out);
+    }
+    TT_TRY(tt_walk_places(&places, why, done_ns_out, &before));
+    exchange.start_ns = done_ns_out;
+    TT_TRY(tt_walk_stage(&exchange, why, done_ns_out, result_out));
+    add_stage(result_out, &before);
+    return TT_OK;
 }

@@ -3,8 +3,8 @@
  * moves_internal.h - state of a run of moves.
  *
  * moves.c memory, frames and events | moves_lanes.c lanes, rounds and arrivals of a rank |
- * moves_cards.c frames that wait for a card | moves_input.c what is refused | moves_work.c the cost
- * of local work.
+ * moves_cards.c frames that wait for a card | moves_places.c the stage before those that use
+ * memory of others | moves_input.c what is refused | moves_work.c the cost of local work.
  *
  * Layer:   sim, private to moves*.c.
  * Threads: one at a time.
@@ -174,6 +174,11 @@ void tt_walk_frame_give(tt_walk *walk, uint32_t index);
 /* The card takes the frame at `at_ns`; when it can take the next one. */
 uint64_t tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns);
 
+/* One stage of a call; as tt_moves_run and tt_moves_bytes. `done_ns_out` may be its start_ns. */
+tt_status tt_walk_stage(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
+                        tt_moves_result *result_out);
+uint64_t tt_walk_stage_bytes(const tt_moves_input *input);
+
 /* ---- moves_lanes.c ---- */
 
 /* Find the members that send long frames to `self`. */
@@ -197,6 +202,18 @@ void tt_walk_card_offer(tt_walk *walk, uint32_t index, uint64_t at_ns);
 /* It is, now. */
 void tt_walk_card_arrive(tt_walk *walk, uint32_t index);
 void tt_walk_card_serve(tt_walk *walk, uint32_t number);
+
+/* ---- moves_places.c ---- */
+
+/* Do ranks tell each other their places before such a call, which is valid? In which call? */
+bool tt_walk_has_places(const tt_moves_input *input, tt_moves_input *places_out);
+/* That stage. */
+tt_status tt_walk_places(const tt_moves_input *places, tt_text *why, uint64_t *done_ns_out,
+                         tt_moves_result *result_out);
+uint64_t tt_walk_places_bytes(const tt_moves_input *places);
+/* What it does for many ranks: nothing is walked. */
+void tt_walk_places_estimate(const tt_moves_input *places, uint64_t *done_ns_out,
+                             tt_moves_result *result_out);
 
 /* ---- moves_input.c ---- */
 
