@@ -23,7 +23,7 @@ typedef struct gap {
 /* The memory of a host. */
 typedef struct bus {
     uint64_t busy_ns; /* until then, but for the gaps */
-    uint32_t oldest;
+    uint32_t oldest;  /* gap; the one before it is the latest */
     gap gaps[GAPS];
 } bus;
 
@@ -41,8 +41,7 @@ static memory *memory_of(tt_fabric *fabric)
 
 static uint64_t memory_bytes(const tt_fabric_config *config)
 {
-    return sizeof(memory) + tt_cards_bytes(config) +
-           tt_fabric_host_count(config) * sizeof(bus);
+    return sizeof(memory) + tt_cards_bytes(config) + tt_fabric_host_count(config) * sizeof(bus);
 }
 
 static tt_status memory_create(const tt_fabric_config *config, const tt_allocator *allocator,
@@ -94,7 +93,8 @@ static void memory_reset(tt_fabric *fabric)
 /* When the memory has done what takes it `service_ns` and begins at `at_ns` at the earliest. */
 static uint64_t serve(bus *it, uint64_t service_ns, uint64_t at_ns)
 {
-    for (uint32_t i = 0; i < GAPS && at_ns < it->busy_ns; i++) {
+    const uint64_t gaps_end_ns = it->gaps[(it->oldest + GAPS - 1) % GAPS].end_ns;
+    for (uint32_t i = 0; i < GAPS && at_ns < gaps_end_ns; i++) {
         gap *one = &it->gaps[(it->oldest + i) % GAPS];
         const uint64_t begin_ns = tt_max_u64(at_ns, one->begin_ns);
         if (begin_ns + service_ns <= one->end_ns) {

@@ -202,6 +202,7 @@ static void complete(tt_walk *walk, uint32_t self, uint32_t index, uint64_t at_n
     traffic->bytes_received += frame->route.bytes;
     rank->clock_ns = tt_max_u64(rank->clock_ns, at_ns);
     tt_walk_take(walk, self, index);
+    tt_walk_step(walk, self);
 }
 
 /* The first byte of a frame is at a link. Where nothing else can happen to the rank before the
@@ -236,11 +237,16 @@ static void serve(tt_walk *walk, uint32_t self, uint32_t what)
         break;
     case TT_WALK_FRAME:
         complete(walk, self, index, walk->now_ns);
+        return;
+    case TT_WALK_WORK:
+        rank->is_stepping = false;
+        rank->clock_ns = tt_max_u64(rank->clock_ns, walk->now_ns);
         break;
     default:
         tt_walk_released(walk, self, index);
         break;
     }
+    tt_walk_step(walk, self);
 }
 
 static void wait_in_line(tt_walk *walk, tt_walk_rank *rank, uint32_t self, uint32_t what)
@@ -311,6 +317,7 @@ static void handle(tt_walk *walk, tt_event event)
     case TT_WALK_TAKE:
     case TT_WALK_GO_ON:
     case TT_WALK_UNPARK:
+    case TT_WALK_STEP:
         tt_walk_resume(walk, self, kind, index);
         break;
     default:
@@ -566,9 +573,14 @@ tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done
     tt_moves_input exchange = *input, places;
     tt_moves_result before;
     TT_TRY(tt_walk_check_input(input, why));
-    const bool is_refused = tt_walk_stage_bytes(input) > input->memory_bytes_max;
-    if (is_refused || !tt_walk_has_places(input, &places)) {
+    const bool has_places = tt_walk_has_places(input, &places);
+    const uint64_t bytes = has_places ? tt_walk_stage_bytes(input) : 0;
+    if (!has_places || bytes > input->memory_bytes_max) { /* or is refused, before the first */
         return tt_walk_stage(input, why, done_ns_out, result_out);
+    }
+    if (bytes == 0) { /* not even asked */
+        tt_text_add(why, "moves need %zu bytes: free some memory", sizeof(tt_walk));
+        return TT_ERR_NO_MEMORY;
     }
     TT_TRY(tt_walk_places(&places, why, done_ns_out, &before));
     exchange.start_ns = done_ns_out;

@@ -34,12 +34,13 @@ typedef enum tt_walk_event {
     TT_WALK_DEPART,  /* frame: the processor hands it to the card */
     TT_WALK_CARD,    /* card: it takes a frame that waits for it */
     TT_WALK_RELEASE, /* lane slot: its sends are off the card */
-    TT_WALK_WORK,    /* lane slot: the next piece of its work */
+    TT_WALK_WORK,    /* the next piece of work of its lanes */
     TT_WALK_IDLE,    /* the rank's processor is free for what waits for it */
     /* What the processor is in the middle of, and goes on with before anything that waits: */
     TT_WALK_TAKE,   /* frame: it was taken, and is stored or added */
     TT_WALK_GO_ON,  /* lane slot: its sum or short work */
     TT_WALK_UNPARK, /* parked frames */
+    TT_WALK_STEP,   /* a piece of work */
 } tt_walk_event;
 
 /* A frame in flight, parked or free; or an event that waits for the processor of its rank. */
@@ -68,7 +69,7 @@ typedef struct tt_walk_lane {
     uint32_t work_times; /* they are copied or added */
     uint8_t work;        /* tt_fabric_work */
     bool is_open, is_entered;
-    bool is_cut; /* some pieces of its work are done */
+    bool has_steps; /* its work is done in steps, and some is left */
 } tt_walk_lane;
 
 _Static_assert(sizeof(tt_walk_lane) <= 64, "a lane is a line of cache");
@@ -91,7 +92,8 @@ typedef struct tt_walk_rank {
     uint32_t waiting, waiting_last; /* events that the processor was too busy for, in order */
     uint8_t plan;
     uint8_t resumes; /* events of what the processor is in the middle of */
-    bool is_started, is_opening, is_unparking;
+    uint8_t works;   /* lanes that have steps */
+    bool is_started, is_opening, is_unparking, is_stepping;
 } tt_walk_rank;
 
 _Static_assert(sizeof(tt_walk_rank) + sizeof(tt_walk_lane) + sizeof(uint64_t) <= 128,
@@ -186,13 +188,15 @@ void tt_walk_find_sources(tt_walk *walk, uint32_t self);
 void tt_walk_start(tt_walk *walk, uint32_t self);
 /* The frame is in memory, and the rank's processor takes it. */
 void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index);
-/* TAKE, GO_ON or UNPARK. */
+/* TAKE, GO_ON, UNPARK or STEP. */
 void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index);
 /* The lane of this frame has one less to give to the card. */
 void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t released_ns);
 /* If nothing else keeps the frame's lane in its round, the end of its sends will. */
 void tt_walk_release_due(tt_walk *walk, const tt_walk_frame *frame);
-/* RELEASE or WORK of a lane. */
+/* After each thing that the rank has handled: a piece of its long work. */
+void tt_walk_step(tt_walk *walk, uint32_t self);
+/* RELEASE of a lane. */
 void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot);
 
 /* ---- moves_cards.c ---- */

@@ -3,9 +3,11 @@
  * moves_lanes.c - lanes, rounds and arrivals of one rank, as aggregate/exec_lanes.c runs them.
  *
  *  (1) A rank's processor does one thing at a time: clock_ns is when it is free.
- *  (2) A lane has at most one event of its own queued: RELEASE, WORK or GO_ON.
+ *  (2) A lane has at most one event of its own queued: RELEASE or GO_ON.
  *  (3) Where a model must be asked in the order of times, it is asked for work when that begins:
  *      what the processor goes on with has an event, and what waits for it comes after that.
+ *  (4) Long work is done in steps, as in jobs: a piece after each thing that the rank handles, and
+ *      when it has nothing to handle.
  */
 #include "sim/moves_internal.h"
 
@@ -226,7 +228,6 @@ static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_wal
             lane->work_bytes = cost.times > 0 ? move.bytes : 0;
             lane->work_times = cost.times;
             lane->work = (uint8_t)cost.work;
-            lane->is_cut = false;
             break;
         }
         }
@@ -268,27 +269,63 @@ static bool reduce_due(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk
     return true;
 }
 
-/* The round's work: at once if it is short, else in pieces, between which frames are handled. True:
- * none is left. False: the next piece is due later. */
+/* The round's work: at once if it is short, else in steps. True: none is left. */
 static bool work_on(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_lane *lane)
 {
-    const bool is_short = lane->work_bytes <= TT_WALK_SHORT_BYTES && !lane->is_cut;
-    while (lane->work_bytes > 0) {
-        if (is_short && tt_walk_is_early(walk, rank->clock_ns)) {
-            resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
-            return false;
+    if (lane->work_bytes > TT_WALK_SHORT_BYTES || lane->has_steps) {
+        if (!lane->has_steps) {
+            lane->has_steps = true;
+            rank->works++;
         }
-        if (!is_short && rank->clock_ns > walk->now_ns) {
-            tt_walk_push(walk, TT_WALK_WORK, self, slot_of(walk, lane), rank->clock_ns);
-            rank->queued++;
-            lane->is_cut = true;
-            return false;
-        }
-        const uint64_t bytes = tt_min_u64(lane->work_bytes, TT_WALK_PIECE_BYTES);
-        work(walk, self, (tt_fabric_work)lane->work, bytes * lane->work_times);
-        lane->work_bytes -= bytes;
+        return false;
+    }
+    if (lane->work_bytes > 0 && tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
+        return false;
+    }
+    if (lane->work_bytes > 0) {
+        work(walk, self, (tt_fabric_work)lane->work, lane->work_bytes * lane->work_times);
+        lane->work_bytes = 0;
     }
     return true;
+}
+
+/* A piece of the work of the first lane that has some. */
+static void work_piece(tt_walk *walk, uint32_t self, tt_walk_rank *rank)
+{
+    uint32_t slot = 0;
+    while (!tt_walk_lane_of(walk, rank, slot)->has_steps) {
+        slot++;
+        TT_ASSERT(slot < walk->lane_slots);
+    }
+    tt_walk_lane *lane = tt_walk_lane_of(walk, rank, slot);
+    const uint64_t bytes = tt_min_u64(lane->work_bytes, TT_WALK_PIECE_BYTES);
+    work(walk, self, (tt_fabric_work)lane->work, bytes * lane->work_times);
+    lane->work_bytes -= bytes;
+    if (lane->work_bytes == 0) {
+        TT_ASSERT(rank->works > 0);
+        lane->has_steps = false;
+        rank->works--;
+        lane_run(walk, self, lane);
+    }
+}
+
+void tt_walk_step(tt_walk *walk, uint32_t self)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    if (rank->works == 0 || rank->resumes > 0 || walk->queue.has_failed) {
+        return;
+    }
+    if (tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_STEP, 0);
+        return;
+    }
+    work_piece(walk, self, rank);
+    if (rank->works > 0 && !rank->is_stepping) {
+        rank->is_stepping = true;
+        rank->queued++;
+        tt_walk_push(walk, TT_WALK_WORK, self, 0, rank->clock_ns);
+    }
 }
 
 static void lanes_open(tt_walk *walk, uint32_t self, tt_walk_rank *rank);
@@ -582,10 +619,13 @@ void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t i
     case TT_WALK_GO_ON:
         lane_run(walk, self, lane_at(walk, self, index));
         break;
-    default:
+    case TT_WALK_UNPARK:
         rank->is_unparking = false;
         take_data(walk, self, index);
         take_parked(walk, self);
         break;
+    default:
+        break; /* a step */
     }
+    tt_walk_step(walk, self);
 }

@@ -192,7 +192,7 @@ static void submit(void *argument)
     const uint64_t input = call->count * (is_dealt ? ranks : 1) * tt_dtype_bytes(call->dtype);
     one->request = (tt_request){.collective = call->collective,
                                 .dtype = call->dtype,
-                                .redop = TT_SUM,
+                                .redop = call->redop,
                                 .count = call->count,
                                 .prescale = 1.0,
                                 .postscale = 1.0,

@@ -39,6 +39,7 @@ void tt_machines_config_init(tt_machines_config *config);
 typedef struct tt_machines_call {
     tt_collective collective;
     tt_dtype dtype;
+    tt_redop redop;
     uint64_t count; /* elements, as in tutti_call */
     uint32_t root;
     int32_t urgency;
