@@ -6,7 +6,11 @@
  * Events of a busy rank are deferred until it is free, and all but one of them then again.
  * Consecutive events in time and sequence, with none of another rank between them, form a train, of
  * which the heap holds the first: a train is deferred as a whole, so that many events cost no more
- * than a few. The order is the same as if events were deferred one by one. */
+ * than a few. The order is the same as if events were deferred one by one.
+ *
+ * With a model of the network, where the same happens to all ranks at the same time and trains are
+ * short, events of a busy rank leave the heap and wait at the rank, in order; one event of the
+ * rank, FREE, takes them one after the other. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -146,17 +150,26 @@ static void event_free(tt_sim *sim, tt_sim_event *event)
     sim->events_free = event;
 }
 
+/* An event and those that follow it. */
+static void events_release(tt_sim *sim, tt_sim_event *event)
+{
+    while (event != NULL) {
+        tt_sim_event *next = event->next;
+        if (event->parcel != NULL) {
+            tt_parcel_release(event->parcel);
+        }
+        event_free(sim, event);
+        event = next;
+    }
+}
+
 void tt_sim_events_fini(tt_sim *sim)
 {
     for (size_t i = 0; i < sim->due_count; i++) {
-        tt_sim_event *next;
-        for (tt_sim_event *event = sim->due[i].event; event != NULL; event = next) {
-            next = event->next;
-            if (event->parcel != NULL) {
-                tt_parcel_release(event->parcel);
-            }
-            event_free(sim, event);
-        }
+        events_release(sim, sim->due[i].event);
+    }
+    for (uint32_t rank = 0; rank < sim->config.size; rank++) {
+        events_release(sim, sim->ranks[rank].waiting);
     }
     free(sim->due);
     while (sim->events_free != NULL) {
@@ -193,20 +206,25 @@ void tt_sim_event_drop(tt_sim *sim, tt_sim_event *event)
     event_free(sim, event);
 }
 
+/* Removal reorders the heap: keep the events, make them do nothing. */
+static void forget(tt_sim_event *event, const tt_sim_event *like, bool is_all)
+{
+    for (; event != NULL; event = event->next) {
+        if (event->kind == TT_SIM_SENT && event->peer == like->peer &&
+            (is_all || event->token == like->token)) {
+            event->kind = TT_SIM_WORK;
+        }
+    }
+}
+
 void tt_sim_sent_forget(tt_sim *sim, const tt_sim_event *like, bool is_all)
 {
     for (size_t i = sim->due_count; i-- > 0;) {
-        if (sim->due[i].event->rank != like->rank) {
-            continue; /* its train has the same rank */
-        }
-        for (tt_sim_event *event = sim->due[i].event; event != NULL; event = event->next) {
-            if (event->kind == TT_SIM_SENT && event->peer == like->peer &&
-                (is_all || event->token == like->token)) {
-                /* Removal reorders the heap: keep the event, make it do nothing. */
-                event->kind = TT_SIM_WORK;
-            }
+        if (sim->due[i].event->rank == like->rank) { /* as its train has */
+            forget(sim->due[i].event, like, is_all);
         }
     }
+    forget(sim->ranks[like->rank].waiting, like, is_all);
 }
 
 /* When the rank can next be called; 0: never. */
@@ -255,6 +273,7 @@ static void call_rank(tt_sim *sim, tt_sim_event *event)
     case TT_SIM_DEPART:
     case TT_SIM_CARD:
     case TT_SIM_HOP:
+    case TT_SIM_FREE:
         break;
     }
 }
@@ -316,34 +335,12 @@ static uint64_t upcall_ns(const tt_sim *sim, const tt_sim_event *event)
                : sim->config.upcall_ns;
 }
 
-bool tt_sim_step(tt_sim *sim)
+/* The event happens to its rank, which can be called. */
+static void deliver(tt_sim *sim, tt_sim_event *event)
 {
-    if (sim->due_count == 0) {
-        return false;
-    }
-    tt_sim_event *event = sim->due[0].event;
     tt_sim_rank *rank = &sim->ranks[event->rank];
-    const bool is_later = sim->due[0].at > sim->now;
-    sim->now = sim->due[0].at;
-    const uint64_t at = is_of_network(event) ? sim->now : callable_at(sim, rank);
-    if (at > sim->now && rank->has_machine) {
-        /* Only the first: a fault at this very time may follow it. */
-        due_put_off(sim, at, is_later);
-        return true;
-    }
-    sim->put_off = NULL;
-    due_take(sim);
-    if (is_of_network(event)) {
-        note(sim, event);
-        serve_network(sim, event);
-        return true;
-    }
-    if (at == 0 || !rank->has_machine) {
-        bury(sim, event);
-        return true;
-    }
     if (event->kind == TT_SIM_PEER && !tt_sim_peer_told(sim, event)) {
-        return true; /* frames are still in flight; later */
+        return; /* frames are still in flight; later */
     }
     note(sim, event);
     rank->now = sim->now;
@@ -354,6 +351,78 @@ bool tt_sim_step(tt_sim *sim)
         event_free(sim, event);
     }
     step_rank(sim, rank);
+}
+
+/* ---- events that wait at their rank ---- */
+
+/* Do events of this kind? A timer may be moved at any time. */
+static bool can_wait(const tt_sim *sim, const tt_sim_event *event)
+{
+    return sim->cards != NULL && event->kind != TT_SIM_TIMER && event->kind != TT_SIM_FREE;
+}
+
+static void wait_at_rank(tt_sim *sim, tt_sim_rank *rank, tt_sim_event *event)
+{
+    TT_ASSERT(event->place == 0 && event->next == NULL);
+    if (rank->waiting != NULL) {
+        rank->waiting_last->next = event;
+    } else {
+        rank->waiting = event;
+        (void)tt_sim_event_add(sim, TT_SIM_FREE, rank->rank, callable_at(sim, rank));
+    }
+    rank->waiting_last = event;
+}
+
+/* The rank may be called: the first event that waits, and FREE again for the next. */
+static void serve_waiting(tt_sim *sim, tt_sim_event *free_event)
+{
+    tt_sim_rank *rank = &sim->ranks[free_event->rank];
+    tt_sim_event *event = rank->waiting;
+    TT_ASSERT(event != NULL && callable_at(sim, rank) <= sim->now);
+    rank->waiting = event->next;
+    event->next = NULL;
+    if (rank->life == TT_SIM_ALIVE) {
+        deliver(sim, event);
+    } else {
+        bury(sim, event);
+    }
+    if (rank->waiting != NULL) {
+        due_set(sim, free_event, callable_at(sim, rank));
+    } else {
+        event_free(sim, free_event);
+    }
+}
+
+bool tt_sim_step(tt_sim *sim)
+{
+    if (sim->due_count == 0) {
+        return false;
+    }
+    tt_sim_event *event = sim->due[0].event;
+    tt_sim_rank *rank = &sim->ranks[event->rank];
+    const bool is_later = sim->due[0].at > sim->now;
+    sim->now = sim->due[0].at;
+    const uint64_t at = is_of_network(event) ? sim->now : callable_at(sim, rank);
+    const bool is_late = at > sim->now && rank->has_machine;
+    if (is_late && !can_wait(sim, event)) {
+        /* Only the first: a fault at this very time may follow it. */
+        due_put_off(sim, at, is_later);
+        return true;
+    }
+    sim->put_off = NULL;
+    due_take(sim);
+    if (is_of_network(event)) {
+        note(sim, event);
+        serve_network(sim, event);
+    } else if (event->kind == TT_SIM_FREE) {
+        serve_waiting(sim, event);
+    } else if (is_late || (rank->waiting != NULL && can_wait(sim, event))) {
+        wait_at_rank(sim, rank, event);
+    } else if (at == 0 || !rank->has_machine) {
+        bury(sim, event);
+    } else {
+        deliver(sim, event);
+    }
     return true;
 }
 

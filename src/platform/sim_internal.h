@@ -33,11 +33,12 @@ typedef enum tt_sim_event_kind {
     TT_SIM_CARD,    /* card: it may take a frame */
     TT_SIM_HOP,     /* parcel: its first byte is at a link */
     TT_SIM_LANDED,  /* rank, token: an engine's */
+    TT_SIM_FREE,    /* rank: an event that waits for it is next */
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
     size_t place;              /* in the heap, from 1; 0: not in it, or not first of its train */
-    struct tt_sim_event *next; /* in the free list, or in its train */
+    struct tt_sim_event *next; /* in the free list, in its train, or at its rank */
     struct tt_sim_event *last; /* of a train's first: its last, if there are others */
     uint32_t behind;           /* of a train's first: others */
     tt_sim_event_kind kind;
@@ -99,6 +100,7 @@ typedef struct tt_sim_rank {
     uint64_t busy_until;
     uint64_t stopped_until;
     tt_sim_event *timer;
+    tt_sim_event *waiting, *waiting_last; /* until it is free, with a model of the network */
     tt_local local;
     uint64_t phantom_bytes; /* of those in `local` */
     tt_random random;
