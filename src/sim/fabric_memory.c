@@ -8,13 +8,13 @@
  * each of them is not faster than its processor. What network cards read and write is left out.
  *
  * Whole machines ask for the work of an upcall ahead of other ranks' times (platform/sim.h). What
- * is asked for later and begins before that is served in the gap that was left, if it fits: of each
- * memory the latest gaps are known. Asked in the order of times, no gap is ever used.
+ * is asked for later and begins before that is served in the gaps that were left: of each memory
+ * the latest are known. Asked in the order of times, no gap is ever used.
  */
 #include "sim/fabric_internal.h"
 #include "sim/registry.h"
 
-enum { COPY_MOVES = 2, REDUCE_MOVES = 3, FRAME_MOVES = 4, GAPS = 8 };
+enum { COPY_MOVES = 2, REDUCE_MOVES = 3, FRAME_MOVES = 4, GAPS = 64 };
 
 typedef struct gap {
     uint64_t begin_ns, end_ns;
@@ -94,12 +94,16 @@ static void memory_reset(tt_fabric *fabric)
 static uint64_t serve(bus *it, uint64_t service_ns, uint64_t at_ns)
 {
     const uint64_t gaps_end_ns = it->gaps[(it->oldest + GAPS - 1) % GAPS].end_ns;
-    for (uint32_t i = 0; i < GAPS && at_ns < gaps_end_ns; i++) {
+    for (uint32_t i = 0; i < GAPS && at_ns < gaps_end_ns && service_ns > 0; i++) {
         gap *one = &it->gaps[(it->oldest + i) % GAPS];
         const uint64_t begin_ns = tt_max_u64(at_ns, one->begin_ns);
         if (begin_ns + service_ns <= one->end_ns) {
             one->begin_ns = begin_ns + service_ns;
             return one->begin_ns;
+        }
+        if (begin_ns < one->end_ns) { /* a part of it */
+            service_ns -= one->end_ns - begin_ns;
+            one->end_ns = begin_ns;
         }
     }
     if (at_ns > it->busy_ns) {
