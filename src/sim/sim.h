@@ -16,6 +16,7 @@
 #include "sim/fabric.h"
 #include "sim/fabric_network.h"
 #include "sim/machines/machines.h"
+#include "sim/machines/named_step.h"
 #include "sim/moves.h"
 #include "sim/strategy/launch_times.h"
 #include "sim/strategy/strategy.h"

@@ -10,8 +10,10 @@
 #include "base/base.h"
 
 enum {
-    RANK_BYTES = 512 * 1024, /* of a machine, its links and its events, at most */
-    CALL_BYTES = 2048,       /* of a call of a rank that is open: its request and its op */
+    /* What a rank holds: its machine, its links and its events, if it exchanges with all others. */
+    RANK_BYTES = 128 * 1024,
+    PEER_BYTES = 256,
+    CALL_BYTES = 2048, /* of a call of a rank that is open: its request and its op */
     STEPS_BETWEEN_CHECKS = 64,
 };
 
@@ -50,8 +52,9 @@ void tt_machines_config_init(tt_machines_config *config)
 
 uint64_t tt_machines_bytes(const tt_machines_config *config, size_t call_count)
 {
-    return config->fabric.rank_count *
-           (RANK_BYTES + call_count * (uint64_t)(sizeof(deed) + CALL_BYTES));
+    const uint64_t ranks = config->fabric.rank_count;
+    return ranks *
+           (RANK_BYTES + ranks * PEER_BYTES + call_count * (uint64_t)(sizeof(deed) + CALL_BYTES));
 }
 
 static tt_status check_memory(const tt_machines_config *config, size_t call_count, tt_text *why)
@@ -315,6 +318,12 @@ tt_status tt_machines_run(tt_machines *machines, const tt_machines_call *calls, 
     }
     tt_release(config->allocator, deeds, deed_count, sizeof(*deeds));
     return status;
+}
+
+const tt_machines_config *tt_machines_config_of(const tt_machines *machines)
+{
+    TT_ASSERT(machines->sim != NULL);
+    return &machines->config;
 }
 
 tt_control *tt_machines_control(const tt_machines *machines, uint32_t rank)

@@ -71,6 +71,8 @@ void tt_machines_destroy(tt_machines *machines);
 tt_status tt_machines_run(tt_machines *machines, const tt_machines_call *calls, size_t call_count,
                           tt_text *why, tt_machines_result *result_out);
 
+/* As it was given to create. */
+const tt_machines_config *tt_machines_config_of(const tt_machines *machines);
 /* Of the rank, to look into its counters. */
 tt_control *tt_machines_control(const tt_machines *machines, uint32_t rank);
 /* Of all events so far. */
