@@ -28,7 +28,9 @@ static bool is_before(const tt_sim_due *a, const tt_sim_due *b)
 static void due_place(tt_sim *sim, size_t index, tt_sim_due due)
 {
     sim->due[index] = due;
-    due.event->place = index + 1;
+    if (due.has_place) { /* else the event, far in memory, is not written to */
+        due.event->place = index + 1;
+    }
 }
 
 /* Where `due` belongs, at `index` or above. */
@@ -68,27 +70,42 @@ static void due_change(tt_sim *sim, size_t index, tt_sim_due due)
     }
 }
 
-static void due_remove(tt_sim *sim, tt_sim_event *event)
+static void due_remove_at(tt_sim *sim, size_t index)
 {
-    TT_ASSERT(event->place >= 1 && event->place <= sim->due_count);
-    TT_ASSERT(sim->due[event->place - 1].event == event);
-    const size_t index = event->place - 1;
-    event->place = 0;
+    sim->due[index].event->place = 0;
     sim->due_count--;
     if (index < sim->due_count) {
         due_change(sim, index, sim->due[sim->due_count]);
     }
 }
 
+static void due_remove(tt_sim *sim, tt_sim_event *event)
+{
+    TT_ASSERT(event->place >= 1 && event->place <= sim->due_count);
+    TT_ASSERT(sim->due[event->place - 1].event == event);
+    due_remove_at(sim, event->place - 1);
+}
+
+/* On modelled networks all but timers and cards leave the heap when they are due, and not before.
+ * Trains are found by their places. */
+static bool needs_place(const tt_sim *sim, const tt_sim_event *event)
+{
+    return sim->cards == NULL || event->kind == TT_SIM_TIMER || event->kind == TT_SIM_CARD;
+}
+
 /* Schedules the event, which may be in the heap already, at `at`. */
 static void due_set(tt_sim *sim, tt_sim_event *event, uint64_t at)
 {
-    const tt_sim_due due = {
-        .at = tt_max_u64(at, sim->now), .sequence = sim->sequence++, .event = event};
+    const tt_sim_due due = {.at = tt_max_u64(at, sim->now),
+                            .sequence = sim->sequence++,
+                            .event = event,
+                            .has_place = needs_place(sim, event)};
     if (event->place > 0) {
+        TT_ASSERT(event->place <= sim->due_count);
         due_change(sim, event->place - 1, due);
         return;
     }
+    event->place = TT_SIM_SOMEWHERE;
     if (sim->due_count == sim->due_capacity) {
         sim->due_capacity = sim->due_capacity > 0 ? 2 * sim->due_capacity : 64;
         sim->due = realloc(sim->due, sim->due_capacity * sizeof(*sim->due));
@@ -102,14 +119,16 @@ static void due_take(tt_sim *sim)
 {
     tt_sim_event *event = sim->due[0].event, *heir = event->next;
     if (event->behind == 0) {
-        due_remove(sim, event);
+        due_remove_at(sim, 0);
         return;
     }
     heir->behind = event->behind - 1;
     heir->last = event->last;
-    due_place(
-        sim, 0,
-        (tt_sim_due){.at = sim->due[0].at, .sequence = sim->due[0].sequence + 1, .event = heir});
+    due_place(sim, 0,
+              (tt_sim_due){.at = sim->due[0].at,
+                           .sequence = sim->due[0].sequence + 1,
+                           .event = heir,
+                           .has_place = true});
     event->place = event->behind = 0;
     event->next = event->last = NULL;
 }
@@ -135,9 +154,10 @@ static void due_put_off(tt_sim *sim, uint64_t at, bool is_single)
         sim->sequence += event->behind + 1;
         event->behind = 0;
     } else {
+        event->place = 1; /* it is the first */
         due_set(sim, event, at);
         sim->sequence += event->behind;
-        sim->put_off = is_timer ? NULL : event;
+        sim->put_off = event->kind == TT_SIM_TIMER || sim->cards != NULL ? NULL : event;
     }
     sim->put_off_end = sim->sequence;
 }
@@ -295,7 +315,7 @@ static void bury(tt_sim *sim, tt_sim_event *event)
 {
     tt_sim_rank *rank = &sim->ranks[event->rank];
     if (event->parcel != NULL) {
-        tt_sim_link *link = tt_sim_link_of(sim, event->parcel->from, event->rank);
+        tt_sim_link *link = event->link;
         link->under_way--;
         link->arriving = NULL;
         tt_parcel_release(event->parcel);

@@ -37,7 +37,8 @@ typedef enum tt_sim_event_kind {
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
-    size_t place;              /* in the heap, from 1; 0: not in it, or not first of its train */
+    size_t place;              /* in the heap, from 1 (TT_SIM_SOMEWHERE: not known which); 0: not
+                                  in it, or not first of its train */
     struct tt_sim_event *next; /* in the free list, in its train, or at its rank */
     struct tt_sim_event *last; /* of a train's first: its last, if there are others */
     uint32_t behind;           /* of a train's first: others */
@@ -53,11 +54,14 @@ typedef struct tt_sim_event {
     void *argument;
 } tt_sim_event;
 
+#define TT_SIM_SOMEWHERE SIZE_MAX
+
 /* An event in the heap, with what the order needs. */
 typedef struct tt_sim_due {
     uint64_t at;
     uint64_t sequence;
     tt_sim_event *event;
+    bool has_place; /* it may be moved or dropped: the event keeps its place */
 } tt_sim_due;
 
 /* One direction between two ranks. */
@@ -126,6 +130,7 @@ struct tt_sim {
     tt_sim_rank *ranks;
     tt_sim_link **links; /* open hashing by (from, to) */
     size_t link_count, link_capacity;
+    bool has_gone;         /* DOWN or LEFT was delivered somewhere */
     tt_sim_card *cards;    /* [network->card_count]; NULL: wires */
     tt_sim_orders *orders; /* the engine's; NULL: none */
     tt_sim_spy spy;
