@@ -377,24 +377,62 @@ static double binomial_time(const closed *own, some_lanes window)
 
 /* ---- all to all ---- */
 
+/* Ordered pairs of ranks that share a group: the first so many, the next so many, ... */
+static double pairs_within(const closed *own, double group)
+{
+    const double full = floor(own->ranks / group), rest = own->ranks - full * group;
+    return full * group * (group - 1) + rest * fmax(rest - 1, 0);
+}
+
+/* The frames between all pairs, so many of each. */
+static void count_pairs(const closed *own, double frames, double bytes)
+{
+    const double all = own->ranks * (own->ranks - 1), host = pairs_within(own, own->per_host);
+    const double leaf_hosts = own->fabric->hosts_per_leaf;
+    const double leaf = leaf_hosts > 0 ? pairs_within(own, leaf_hosts * own->per_host) : all;
+    const double pairs[TT_FABRIC_LEVELS] = {
+        [TT_FABRIC_HOST] = host, [TT_FABRIC_LEAF] = leaf - host, [TT_FABRIC_TREE] = all - leaf};
+    for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
+        add_traffic(own, (tt_fabric_level)level, pairs[level] * frames,
+                    pairs[level] * frames * bytes);
+    }
+}
+
+/* What the ranks of other leaves send to those of one, over its busiest link. Ranks of a host send
+ * to one host after the other at the same time, so that the last link waits for frames while those
+ * between other pairs of hosts pass, and has as much left when the others are done. */
+static double uplinks_ns(const closed *own, some_lanes window)
+{
+    const tt_fabric_config *fabric = own->fabric;
+    const double hosts_out = own->hosts - fabric->hosts_per_leaf, links = fabric->uplinks_per_leaf;
+    if (own->input->model != &tt_fabric_tree || fabric->hosts_per_leaf == 0 || hosts_out <= 0) {
+        return 0;
+    }
+    const double service = window.lanes * service_ns(own, TT_FABRIC_TREE, window.bytes);
+    const double pair = own->per_host * own->per_host * service; /* of hosts */
+    const double waits = (hosts_out < links ? 1 : 2) * (fmin(links, hosts_out) - 1);
+    return (ceil(hosts_out / links) * fabric->hosts_per_leaf + waits) * pair;
+}
+
 /* Every rank sends to every other one: its processor sends all, and receives while it waits for the
  * last. */
 static double everyone_ns(const closed *own, some_lanes window)
 {
     const double others = own->ranks - 1, local = own->per_host - 1, far = others - local;
-    const tt_fabric_level level = own->hosts > 1 ? TT_FABRIC_LEAF : TT_FABRIC_HOST;
+    const double uplinks = uplinks_ns(own, window);
+    const tt_fabric_level level = uplinks > 0      ? TT_FABRIC_TREE
+                                  : own->hosts > 1 ? TT_FABRIC_LEAF
+                                                   : TT_FABRIC_HOST;
     const double per_card = own->hosts > 1 ? own->per_host / own->fabric->cards_per_host : 1;
     const double o = overhead_ns(own, window.bytes), k = window.lanes;
     const double hop = hop_ns(own, level, window.bytes);
     const double ports = fmax(k * local * service_ns(own, TT_FABRIC_HOST, window.bytes),
                               k * far * per_card * service_ns(own, TT_FABRIC_LEAF, window.bytes));
-    const double cards =
-        fmax(ports, k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host));
-    const double frames = own->ranks * k;
-    add_traffic(own, TT_FABRIC_HOST, frames * local, frames * local * window.bytes);
-    add_traffic(own, TT_FABRIC_LEAF, frames * far, frames * far * window.bytes);
+    const double memory = k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host);
+    const double links = fmax(fmax(ports, uplinks), memory);
+    count_pairs(own, k, window.bytes);
     const double processor = fmax(2 * k * others * o, (k * others - 1) * o + hop);
-    return fmax(processor, cards - service_ns(own, level, window.bytes) + hop);
+    return fmax(processor, links - service_ns(own, level, window.bytes) + hop);
 }
 
 static double all_grants_ns(const closed *own)
@@ -402,15 +440,25 @@ static double all_grants_ns(const closed *own)
     return is_eager(own) ? 0 : everyone_ns(own, (some_lanes){1, 0});
 }
 
-/* The others grant and so are sent to in one order, and not each in its own: the last one has its
- * frames when it could have had them twice. */
+/* Each grants, and so is sent to, in an order of its own: all cards are busy from first to last. */
 static double direct_time(const closed *own, some_lanes window)
 {
     window.bytes /= own->ranks; /* a slice */
-    const double gather = everyone_ns(own, window) * (is_eager(own) ? 1 : 2);
-    return all_grants_ns(own) + gather +
+    return all_grants_ns(own) + everyone_ns(own, window) +
            window.lanes * reduce_ns(own, (own->ranks - 1) * window.bytes, own->per_host) +
            everyone_ns(own, window);
+}
+
+/* Before ranks use each other's memory, every one tells all others where its buffers are. */
+static double places_ns(const closed *own)
+{
+    const some_lanes place = {1, sizeof(tt_fact)};
+    if (!own->result->algorithm->needs_facts) {
+        return 0;
+    }
+    const bool has_grants = sizeof(tt_fact) > own->input->eager_bytes_max;
+    const double grants = has_grants ? everyone_ns(own, (some_lanes){1, 0}) : 0;
+    return grants + copy_ns(own, place.bytes, 1) + everyone_ns(own, place);
 }
 
 static double flat_time(const closed *own, some_lanes window)
@@ -549,7 +597,8 @@ tt_moves_result tt_closed_allreduce(const tt_closed_input *input)
     own.hosts = ceil(own.ranks / own.per_host);
     result.algorithm->plan(problem, &own.plan);
     if (problem->size > 1) {
-        result.end_ns = (uint64_t)llround(lanes_ns(&own, formula_of(result.algorithm)));
+        const double time = places_ns(&own) + lanes_ns(&own, formula_of(result.algorithm));
+        result.end_ns = (uint64_t)llround(time);
     }
     return result;
 }
