@@ -428,7 +428,8 @@ static double everyone_ns(const closed *own, some_lanes window)
     const double hop = hop_ns(own, level, window.bytes);
     const double ports = fmax(k * local * service_ns(own, TT_FABRIC_HOST, window.bytes),
                               k * far * per_card * service_ns(own, TT_FABRIC_LEAF, window.bytes));
-    const double memory = k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host);
+    const double memory =
+        k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host);
     const double links = fmax(fmax(ports, uplinks), memory);
     count_pairs(own, k, window.bytes);
     const double processor = fmax(2 * k * others * o, (k * others - 1) * o + hop);
