@@ -426,8 +426,10 @@ static double everyone_ns(const closed *own, some_lanes window)
     const double per_card = own->hosts > 1 ? own->per_host / own->fabric->cards_per_host : 1;
     const double o = overhead_ns(own, window.bytes), k = window.lanes;
     const double hop = hop_ns(own, level, window.bytes);
+    /* A card gets the frames of a whole host at the same time, and so the last ones late. */
+    const double card_frames = far > 0 ? k * far * per_card + own->per_host - per_card : 0;
     const double ports = fmax(k * local * service_ns(own, TT_FABRIC_HOST, window.bytes),
-                              k * far * per_card * service_ns(own, TT_FABRIC_LEAF, window.bytes));
+                              card_frames * service_ns(own, TT_FABRIC_LEAF, window.bytes));
     const double memory =
         k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host);
     const double links = fmax(fmax(ports, uplinks), memory);

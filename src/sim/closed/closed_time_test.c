@@ -111,10 +111,10 @@ static const apart lanes_apart[] = {
  * host's memory before the empty frames of the barrier have reached the others, and these wait
  * behind it (fabric_memory.c). So ranks begin one after the other. */
 static const apart barriers_apart[] = {
-    {"dgx-a100", false, 64, 256 * KIB, 0.914},
-    {"dgx-a100", false, 64, 2 * MIB, 0.808},
-    {"dgx-a100", false, 256, 2 * MIB, 0.847},
-    {"dgx-a100", false, 768, 2 * MIB, 0.941},
+    {"dgx-a100", false, 64, 256 * KIB, 0.938},
+    {"dgx-a100", false, 64, 2 * MIB, 0.813},
+    {"dgx-a100", false, 256, 2 * MIB, 0.851},
+    {"dgx-a100", false, 768, 2 * MIB, 0.943},
 };
 
 static bool is_case(const apart *listed, const tt_cluster *cluster, uint32_t ranks, uint64_t bytes)
