@@ -16,11 +16,13 @@
 #include "sim/registry.h"
 
 enum {
-    LANES_AT_ONCE = 8, /* as the executor of lanes */
-    LOADS_MAX = 64,    /* cards of a host and uplinks of a leaf that are told apart */
-    COPY_MOVES = 2,    /* bytes that the memory moves for each that is copied, */
-    REDUCE_MOVES = 3,  /* added, */
-    FRAME_MOVES = 4,   /* or sent to a rank of the host, as in fabric_memory.c */
+    LANES_AT_ONCE = 8,      /* as the executor of lanes */
+    LOADS_MAX = 64,         /* cards of a host and uplinks of a leaf that are told apart */
+    COPY_MOVES = 2,         /* bytes that the memory moves for each that is copied, */
+    REDUCE_MOVES = 3,       /* added, */
+    FRAME_MOVES = 4,        /* or sent to a rank of the host, as in fabric_memory.c */
+    SHORT_BYTES = 32 << 10, /* longer work is done in pieces, as by the executor */
+    PIECE_BYTES = 256 << 10,
 };
 
 typedef struct closed {
@@ -503,20 +505,133 @@ static double shared_time(const closed *own, some_lanes window)
            barrier_ns(own, window.lanes);
 }
 
+/* A rank of a rail with several lanes: its sums and copies are done piece by piece, one after each
+ * thing that it handles, so that rings of some lanes are under way meanwhile. All such ranks do the
+ * same at the same time: what one sends is what it gets. */
+typedef struct rail {
+    uint32_t lanes, turns, pieces; /* turns of half a ring; pieces of a sum, and of a copy */
+    double sum_ns, copy_ns;        /* a piece */
+    double overhead_ns, way_ns, service_ns, add_ns; /* a slice; way: from card to memory */
+    double clock_ns, card_ns;                       /* processor and card are busy until then */
+    double work_ns;                                 /* when the next piece is due; INFINITY: none */
+    uint32_t works;                                 /* lanes that have pieces left */
+    struct rail_lane {
+        double arrival_ns; /* INFINITY: nothing is under way */
+        uint32_t turn, pieces;
+    } lane[LANES_AT_ONCE];
+} rail;
+
+static void rail_send(rail *it, struct rail_lane *lane)
+{
+    it->clock_ns += it->overhead_ns;
+    const double begin_ns = fmax(it->clock_ns, it->card_ns);
+    it->card_ns = begin_ns + it->service_ns;
+    lane->arrival_ns = begin_ns + it->way_ns;
+}
+
+static void rail_receive(rail *it, struct rail_lane *lane)
+{
+    it->clock_ns += it->overhead_ns + (lane->turn < it->turns ? it->add_ns : 0);
+    lane->arrival_ns = INFINITY;
+    lane->turn++;
+    if (lane->turn < 2 * it->turns) {
+        rail_send(it, lane);
+        return;
+    }
+    lane->pieces = it->pieces;
+    it->works++;
+}
+
+/* A piece of the first lane that has some. */
+static void rail_work(rail *it)
+{
+    struct rail_lane *lane = it->lane;
+    if (it->works == 0) {
+        return;
+    }
+    while (lane->pieces == 0) {
+        lane++;
+    }
+    it->clock_ns += lane->turn == 0 ? it->sum_ns : it->copy_ns;
+    lane->pieces--;
+    if (lane->pieces == 0) {
+        it->works--;
+        if (lane->turn == 0) {
+            rail_send(it, lane);
+        }
+    }
+    if (it->works > 0 && isinf(it->work_ns)) {
+        it->work_ns = it->clock_ns;
+    }
+}
+
+/* Until all lanes are copied. */
+static double rail_ns(rail *it)
+{
+    for (uint32_t i = 0; i < it->lanes; i++) {
+        it->lane[i] = (struct rail_lane){.arrival_ns = INFINITY, .pieces = it->pieces};
+    }
+    it->works = it->lanes;
+    it->work_ns = 0;
+    for (;;) {
+        struct rail_lane *next = &it->lane[0];
+        for (uint32_t i = 1; i < it->lanes; i++) {
+            next = it->lane[i].arrival_ns < next->arrival_ns ? &it->lane[i] : next;
+        }
+        const double at_ns = fmin(next->arrival_ns, it->work_ns);
+        if (isinf(at_ns)) {
+            return it->clock_ns;
+        }
+        it->clock_ns = fmax(it->clock_ns, at_ns);
+        if (it->work_ns <= next->arrival_ns) {
+            it->work_ns = INFINITY;
+        } else {
+            rail_receive(it, next);
+        }
+        rail_work(it);
+    }
+}
+
+/* Sums, rings and copies of lanes that are under way at once. */
+static double rails_ns(const closed *own, const ring_links *links, some_lanes lanes, double rails)
+{
+    const some_lanes slices = {lanes.lanes, lanes.bytes / own->hosts};
+    const double sum = reduce_ns(own, (own->per_host - 1) * lanes.bytes, rails);
+    const double spread = copy_ns(own, own->per_host * lanes.bytes, rails);
+    if (lanes.lanes < 2 || lanes.bytes <= SHORT_BYTES) {
+        return lanes.lanes * (sum + spread) + ring_ns(own, links, own->hosts, slices, rails);
+    }
+    const double pieces = ceil(lanes.bytes / PIECE_BYTES), o = overhead_ns(own, slices.bytes);
+    rail it = {.lanes = (uint32_t)lanes.lanes,
+               .turns = (uint32_t)own->hosts - 1,
+               .pieces = (uint32_t)pieces,
+               .sum_ns = sum / pieces,
+               .copy_ns = spread / pieces,
+               .overhead_ns = o,
+               .add_ns = reduce_ns(own, slices.bytes, rails)};
+    for (int i = 0; i < TT_FABRIC_LEVELS; i++) {
+        const tt_fabric_level level = (tt_fabric_level)i;
+        const double share = level == TT_FABRIC_TREE ? rails : 1;
+        if (links->counts[level] > 0) {
+            it.way_ns +=
+                links->counts[level] / own->hosts * (hop_ns(own, level, slices.bytes) - 2 * o);
+            it.service_ns = fmax(it.service_ns, share * service_ns(own, level, slices.bytes));
+        }
+    }
+    return rail_ns(&it);
+}
+
 /* Rails: as many members of a host sum its vectors, run rings with their like and store results to
- * all of the host. Their sums and copies of several lanes come one after the other. */
+ * all of the host. */
 static double hierarchical_time(const closed *own, some_lanes window)
 {
     const double rails = own->input->problem.topology->rail_count;
-    const double rail = window.bytes / rails, k = window.lanes;
-    ring_links links = links_of_ring(own, own->hosts, 1);
-    const double sum = reduce_ns(own, (own->per_host - 1) * rail, rails);
-    const double spread = copy_ns(own, own->per_host * rail, rails);
-    const some_lanes slices = {k, rail / own->hosts};
-    count_ring(own, &links, own->hosts, slices, rails);
+    const some_lanes lanes = {window.lanes, window.bytes / rails};
+    const ring_links links = links_of_ring(own, own->hosts, 1);
+    count_ring(own, &links, own->hosts, (some_lanes){lanes.lanes, lanes.bytes / own->hosts}, rails);
     const double grants = is_eager(own) ? 0 : barrier_ns(own, 1) + 2 * overhead_ns(own, 0);
-    return grants + barrier_ns(own, k) + k * sum + ring_ns(own, &links, own->hosts, slices, rails) +
-           k * spread + barrier_ns(own, k);
+    return grants + barrier_ns(own, lanes.lanes) + rails_ns(own, &links, lanes, rails) +
+           barrier_ns(own, lanes.lanes);
 }
 
 /* ---- the table ---- */
