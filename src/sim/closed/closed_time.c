@@ -505,54 +505,62 @@ static double shared_time(const closed *own, some_lanes window)
            barrier_ns(own, window.lanes);
 }
 
+/* What a lane of a rail costs its rank: pieces of a sum and of a copy, and frames of its ring. */
+typedef struct rail_cost {
+    uint32_t pieces;
+    double sum_ns, copy_ns;                         /* a piece */
+    double overhead_ns, way_ns, service_ns, add_ns; /* a slice; way: from card to memory */
+} rail_cost;
+
+typedef struct rail_lane {
+    const rail_cost *cost;
+    double arrival_ns; /* INFINITY: nothing is under way */
+    uint32_t turn, pieces;
+} rail_lane;
+
 /* A rank of a rail with several lanes: its sums and copies are done piece by piece, one after each
  * thing that it handles, so that rings of some lanes are under way meanwhile. All such ranks do the
  * same at the same time: what one sends is what it gets. */
 typedef struct rail {
-    uint32_t lanes, turns, pieces; /* turns of half a ring; pieces of a sum, and of a copy */
-    double sum_ns, copy_ns;        /* a piece */
-    double overhead_ns, way_ns, service_ns, add_ns; /* a slice; way: from card to memory */
-    double clock_ns, card_ns;                       /* processor and card are busy until then */
-    double work_ns;                                 /* when the next piece is due; INFINITY: none */
-    uint32_t works;                                 /* lanes that have pieces left */
-    struct rail_lane {
-        double arrival_ns; /* INFINITY: nothing is under way */
-        uint32_t turn, pieces;
-    } lane[LANES_AT_ONCE];
+    uint32_t lane_count, turns; /* of half a ring */
+    uint32_t works;             /* lanes that have pieces left */
+    double clock_ns, card_ns;   /* processor and card are busy until then */
+    double work_ns;             /* when the next piece is due; INFINITY: none */
+    rail_lane lanes[LANES_AT_ONCE];
 } rail;
 
-static void rail_send(rail *it, struct rail_lane *lane)
+static void rail_send(rail *it, rail_lane *lane)
 {
-    it->clock_ns += it->overhead_ns;
+    it->clock_ns += lane->cost->overhead_ns;
     const double begin_ns = fmax(it->clock_ns, it->card_ns);
-    it->card_ns = begin_ns + it->service_ns;
-    lane->arrival_ns = begin_ns + it->way_ns;
+    it->card_ns = begin_ns + lane->cost->service_ns;
+    lane->arrival_ns = begin_ns + lane->cost->way_ns;
 }
 
-static void rail_receive(rail *it, struct rail_lane *lane)
+static void rail_receive(rail *it, rail_lane *lane)
 {
-    it->clock_ns += it->overhead_ns + (lane->turn < it->turns ? it->add_ns : 0);
+    it->clock_ns += lane->cost->overhead_ns + (lane->turn < it->turns ? lane->cost->add_ns : 0);
     lane->arrival_ns = INFINITY;
     lane->turn++;
     if (lane->turn < 2 * it->turns) {
         rail_send(it, lane);
         return;
     }
-    lane->pieces = it->pieces;
+    lane->pieces = lane->cost->pieces;
     it->works++;
 }
 
 /* A piece of the first lane that has some. */
 static void rail_work(rail *it)
 {
-    struct rail_lane *lane = it->lane;
+    rail_lane *lane = it->lanes;
     if (it->works == 0) {
         return;
     }
     while (lane->pieces == 0) {
         lane++;
     }
-    it->clock_ns += lane->turn == 0 ? it->sum_ns : it->copy_ns;
+    it->clock_ns += lane->turn == 0 ? lane->cost->sum_ns : lane->cost->copy_ns;
     lane->pieces--;
     if (lane->pieces == 0) {
         it->works--;
@@ -566,17 +574,12 @@ static void rail_work(rail *it)
 }
 
 /* Until all lanes are copied. */
-static double rail_ns(rail *it)
+static double rail_run(rail *it)
 {
-    for (uint32_t i = 0; i < it->lanes; i++) {
-        it->lane[i] = (struct rail_lane){.arrival_ns = INFINITY, .pieces = it->pieces};
-    }
-    it->works = it->lanes;
-    it->work_ns = 0;
     for (;;) {
-        struct rail_lane *next = &it->lane[0];
-        for (uint32_t i = 1; i < it->lanes; i++) {
-            next = it->lane[i].arrival_ns < next->arrival_ns ? &it->lane[i] : next;
+        rail_lane *next = &it->lanes[0];
+        for (uint32_t i = 1; i < it->lane_count; i++) {
+            next = it->lanes[i].arrival_ns < next->arrival_ns ? &it->lanes[i] : next;
         }
         const double at_ns = fmin(next->arrival_ns, it->work_ns);
         if (isinf(at_ns)) {
@@ -592,33 +595,49 @@ static double rail_ns(rail *it)
     }
 }
 
-/* Sums, rings and copies of lanes that are under way at once. */
-static double rails_ns(const closed *own, const ring_links *links, some_lanes lanes, double rails)
+static rail_cost rail_cost_of(const closed *own, const ring_links *links, double bytes,
+                              double rails)
 {
-    const some_lanes slices = {lanes.lanes, lanes.bytes / own->hosts};
-    const double sum = reduce_ns(own, (own->per_host - 1) * lanes.bytes, rails);
-    const double spread = copy_ns(own, own->per_host * lanes.bytes, rails);
-    if (lanes.lanes < 2 || lanes.bytes <= SHORT_BYTES) {
-        return lanes.lanes * (sum + spread) + ring_ns(own, links, own->hosts, slices, rails);
-    }
-    const double pieces = ceil(lanes.bytes / PIECE_BYTES), o = overhead_ns(own, slices.bytes);
-    rail it = {.lanes = (uint32_t)lanes.lanes,
-               .turns = (uint32_t)own->hosts - 1,
-               .pieces = (uint32_t)pieces,
-               .sum_ns = sum / pieces,
-               .copy_ns = spread / pieces,
-               .overhead_ns = o,
-               .add_ns = reduce_ns(own, slices.bytes, rails)};
+    const double slice = bytes / own->hosts, o = overhead_ns(own, slice);
+    const double pieces = ceil(bytes / PIECE_BYTES);
+    rail_cost cost = {.pieces = (uint32_t)pieces,
+                      .sum_ns = reduce_ns(own, (own->per_host - 1) * bytes, rails) / pieces,
+                      .copy_ns = copy_ns(own, own->per_host * bytes, rails) / pieces,
+                      .overhead_ns = o,
+                      .add_ns = reduce_ns(own, slice, rails)};
     for (int i = 0; i < TT_FABRIC_LEVELS; i++) {
         const tt_fabric_level level = (tt_fabric_level)i;
-        const double share = level == TT_FABRIC_TREE ? rails : 1;
+        const double share = level == TT_FABRIC_TREE ? rails : 1; /* one route to a host */
         if (links->counts[level] > 0) {
-            it.way_ns +=
-                links->counts[level] / own->hosts * (hop_ns(own, level, slices.bytes) - 2 * o);
-            it.service_ns = fmax(it.service_ns, share * service_ns(own, level, slices.bytes));
+            cost.way_ns += links->counts[level] / own->hosts * (hop_ns(own, level, slice) - 2 * o);
+            cost.service_ns = fmax(cost.service_ns, share * service_ns(own, level, slice));
         }
     }
-    return rail_ns(&it);
+    return cost;
+}
+
+/* Sums, rings and copies of lanes that are under way at once. The last lane of a call has what the
+ * others leave. */
+static double rails_ns(const closed *own, const ring_links *links, some_lanes lanes, double rails)
+{
+    const uint32_t count = (uint32_t)lanes.lanes;
+    const bool is_all = own->plan.lane_count == count;
+    const double each = is_all ? (double)own->plan.lane_bytes / rails : lanes.bytes;
+    const double last = lanes.lanes * lanes.bytes - (lanes.lanes - 1) * each;
+    if (count < 2 || fmin(each, last) <= 0 || each <= SHORT_BYTES) {
+        const some_lanes slices = {lanes.lanes, lanes.bytes / own->hosts};
+        const double sum = reduce_ns(own, (own->per_host - 1) * lanes.bytes, rails);
+        const double spread = copy_ns(own, own->per_host * lanes.bytes, rails);
+        return lanes.lanes * (sum + spread) + ring_ns(own, links, own->hosts, slices, rails);
+    }
+    const rail_cost most = rail_cost_of(own, links, each, rails);
+    const rail_cost rest = rail_cost_of(own, links, last, rails);
+    rail it = {.lane_count = count, .turns = (uint32_t)own->hosts - 1, .works = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const rail_cost *cost = i + 1 < count ? &most : &rest;
+        it.lanes[i] = (rail_lane){.cost = cost, .arrival_ns = INFINITY, .pieces = cost->pieces};
+    }
+    return rail_run(&it);
 }
 
 /* Rails: as many members of a host sum its vectors, run rings with their like and store results to
