@@ -99,7 +99,7 @@ static void trace_took(void *owner, const tt_trace_event *event)
 
 /* ---- the writer ---- */
 
-static const char *stage_name(tt_span_kind stage)
+static const char *stage_name(tt_call_span stage)
 {
     switch (stage) {
     case TT_SPAN_NEGOTIATE:
@@ -198,7 +198,7 @@ static void add_edge(tt_trace *trace, const trace_record *record, bool is_begin)
     add(trace, "\",\"id2\":{\"local\":\"0x");
     add_hex(trace, tt_hash64(name, strlen(name), record->set));
     add(trace, "\"},\"name\":\"");
-    add(trace, stage_name((tt_span_kind)record->stage));
+    add(trace, stage_name((tt_call_span)record->stage));
     add(trace, " ");
     add(trace, what);
     if (is_begin) {

@@ -178,17 +178,17 @@ typedef struct tt_control_listener {
 } tt_control_listener;
 
 /* Phases of a call, for traces. */
-typedef enum tt_span_kind {
+typedef enum tt_call_span {
     TT_SPAN_NEGOTIATE, /* of a name: until every rank had it */
     TT_SPAN_QUEUE,     /* until its turn */
     TT_SPAN_WAIT,      /* until all members had begun it */
     TT_SPAN_EXCHANGE,
     TT_SPAN_CODE, /* how long coding took in all, at the end of the exchange that it overlaps */
-} tt_span_kind;
+} tt_call_span;
 
 typedef struct tt_trace_event {
     const tt_request *request;
-    tt_span_kind span;
+    tt_call_span span;
     uint64_t begin_ns, end_ns;
 } tt_trace_event;
 

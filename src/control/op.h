@@ -146,7 +146,7 @@ uint32_t tt_op_first(const tt_op *op);
 void tt_op_date(tt_op *op, uint64_t now_ns);
 /* A stage of the op ended at `end_ns` (0: now). Add its time to `sum_io` if the op is
  * timed, and record it if there is a tracer. */
-void tt_op_clock(tt_op *op, tt_span_kind span, uint64_t end_ns, uint64_t *sum_io);
+void tt_op_clock(tt_op *op, tt_call_span span, uint64_t end_ns, uint64_t *sum_io);
 /* The stage is over. An exchange waited until the first frame of its last partner arrived. */
 void tt_op_clock_stage(tt_op *op, const tt_stage *stage);
 /* Keep the members it waits for, for the error text; without memory nothing is kept. */

@@ -21,7 +21,7 @@ void tt_op_date(tt_op *op, uint64_t now_ns)
 
 enum { NOW = 0 };
 
-void tt_op_clock(tt_op *op, tt_span_kind span, uint64_t end_ns, uint64_t *sum_io)
+void tt_op_clock(tt_op *op, tt_call_span span, uint64_t end_ns, uint64_t *sum_io)
 {
     if (op->weight == 0 && op->control->tracer == NULL) {
         return;

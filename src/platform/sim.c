@@ -56,7 +56,11 @@ static const uint64_t phantom_quarter_min = UINT64_C(1) << 34;
 static void *allocate_phantom(tt_sim_rank *rank, tt_memory_kind kind, size_t bytes)
 {
     TT_ASSERT(bytes <= rank->base.phantom_bytes / 4);
-    return tt_local_admit(&rank->local, bytes) ? tt_phantom_memory(&rank->base, kind) : NULL;
+    if (!tt_local_admit(&rank->local, bytes)) {
+        return NULL;
+    }
+    rank->phantom_bytes += bytes;
+    return tt_phantom_memory(&rank->base, kind);
 }
 
 static bool is_shared_phantom(const tt_platform *platform, const void *memory)
@@ -80,6 +84,7 @@ static void sim_release(tt_platform *platform, tt_memory_kind kind, void *memory
 {
     if (tt_is_phantom(platform, memory)) {
         tt_local_dismiss(&rank_of(platform)->local, bytes);
+        rank_of(platform)->phantom_bytes -= bytes;
         return;
     }
     tt_local_release(&rank_of(platform)->local, kind, memory, bytes);
@@ -322,6 +327,24 @@ void tt_sim_watch(tt_sim *sim, tt_sim_spy spy)
 uint64_t tt_sim_now(const tt_sim *sim)
 {
     return sim->now;
+}
+
+uint64_t tt_sim_free_at(const tt_sim *sim, uint32_t rank)
+{
+    TT_ASSERT(rank < sim->config.size);
+    return tt_max_u64(sim->now, sim->ranks[rank].busy_until);
+}
+
+uint64_t tt_sim_bytes(const tt_sim *sim)
+{
+    uint64_t bytes = sizeof(*sim) + sim->config.size * sizeof(*sim->ranks) +
+                     sim->link_capacity * sizeof(*sim->links) +
+                     sim->link_count * sizeof(tt_sim_link) + sim->due_capacity * sizeof(*sim->due) +
+                     sim->events_made * sizeof(tt_sim_event);
+    for (uint32_t rank = 0; rank < sim->config.size; rank++) {
+        bytes += sim->ranks[rank].local.live_bytes - sim->ranks[rank].phantom_bytes;
+    }
+    return bytes;
 }
 
 uint64_t tt_sim_events(const tt_sim *sim)

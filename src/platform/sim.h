@@ -140,6 +140,10 @@ bool tt_sim_step(tt_sim *sim);
 void tt_sim_run(tt_sim *sim, uint64_t until_ns);
 
 uint64_t tt_sim_now(const tt_sim *sim);
+/* When the rank has done what it was called for and has spent so far. */
+uint64_t tt_sim_free_at(const tt_sim *sim, uint32_t rank);
+/* What machines and driver hold, without frames under way; phantom memory is none. */
+uint64_t tt_sim_bytes(const tt_sim *sim);
 uint64_t tt_sim_events(const tt_sim *sim);
 uint64_t tt_sim_hash(const tt_sim *sim);
 uint64_t tt_sim_allocations(const tt_sim *sim);

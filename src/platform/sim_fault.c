@@ -40,7 +40,7 @@ bool tt_sim_peer_told(tt_sim *sim, tt_sim_event *event)
         tt_sim_event_move(sim, event, sim->now + ASK_AGAIN_NS);
         return false;
     }
-    link->has_said_down = true;
+    link->has_said_down = sim->has_gone = true;
     /* Borrowed payloads are returned without `sent`. */
     tt_sim_link_empty(sim, tt_sim_link_of(sim, event->rank, event->peer));
     tt_sim_sent_forget(sim, &(tt_sim_event){.rank = event->rank, .peer = event->peer}, true);

@@ -33,11 +33,13 @@ typedef enum tt_sim_event_kind {
     TT_SIM_CARD,    /* card: it may take a frame */
     TT_SIM_HOP,     /* parcel: its first byte is at a link */
     TT_SIM_LANDED,  /* rank, token: an engine's */
+    TT_SIM_FREE,    /* rank: an event that waits for it is next */
 } tt_sim_event_kind;
 
 typedef struct tt_sim_event {
-    size_t place;              /* in the heap, from 1; 0: not in it, or not first of its train */
-    struct tt_sim_event *next; /* in the free list, or in its train */
+    size_t place;              /* in the heap, from 1 (TT_SIM_SOMEWHERE: not known which); 0: not
+                                  in it, or not first of its train */
+    struct tt_sim_event *next; /* in the free list, in its train, or at its rank */
     struct tt_sim_event *last; /* of a train's first: its last, if there are others */
     uint32_t behind;           /* of a train's first: others */
     tt_sim_event_kind kind;
@@ -52,11 +54,14 @@ typedef struct tt_sim_event {
     void *argument;
 } tt_sim_event;
 
+#define TT_SIM_SOMEWHERE SIZE_MAX
+
 /* An event in the heap, with what the order needs. */
 typedef struct tt_sim_due {
     uint64_t at;
     uint64_t sequence;
     tt_sim_event *event;
+    bool has_place; /* it may be moved or dropped: the event keeps its place */
 } tt_sim_due;
 
 /* One direction between two ranks. */
@@ -99,7 +104,9 @@ typedef struct tt_sim_rank {
     uint64_t busy_until;
     uint64_t stopped_until;
     tt_sim_event *timer;
+    tt_sim_event *waiting, *waiting_last; /* until it is free, with a model of the network */
     tt_local local;
+    uint64_t phantom_bytes; /* of those in `local` */
     tt_random random;
 } tt_sim_rank;
 
@@ -113,6 +120,7 @@ struct tt_sim {
     tt_sim_due *due; /* a heap of four children each: those of i are 4 i + 1 to 4 i + 4 */
     size_t due_count, due_capacity;
     tt_sim_event *events_free;
+    uint64_t events_made;  /* in the heap or free */
     tt_sim_event *put_off; /* the train deferred last; NULL: other events were added since */
     uint64_t put_off_end;  /* sequence after its last */
     uint64_t sequence;
@@ -122,6 +130,7 @@ struct tt_sim {
     tt_sim_rank *ranks;
     tt_sim_link **links; /* open hashing by (from, to) */
     size_t link_count, link_capacity;
+    bool has_gone;         /* DOWN or LEFT was delivered somewhere */
     tt_sim_card *cards;    /* [network->card_count]; NULL: wires */
     tt_sim_orders *orders; /* the engine's; NULL: none */
     tt_sim_spy spy;

@@ -95,7 +95,7 @@ static bool happens(tt_sim *sim, uint32_t of_1000)
 /* Was DOWN or LEFT of `peer` delivered to `rank`? */
 static bool knows_gone(const tt_sim *sim, uint32_t rank, uint32_t peer)
 {
-    const tt_sim_link *back = tt_sim_link_find(sim, peer, rank);
+    const tt_sim_link *back = sim->has_gone ? tt_sim_link_find(sim, peer, rank) : NULL;
     return back != NULL && back->has_said_down;
 }
 
@@ -217,6 +217,7 @@ tt_sim_event *tt_sim_link_launch(tt_sim *sim, tt_sim_link *link, tt_parcel *parc
 {
     tt_sim_event *event = tt_sim_event_add(sim, kind, link->to, at);
     event->parcel = parcel;
+    event->link = link;
     event->peer = link->from;
     event->token = tt_hash64_mix(parcel->head.op << 8 | parcel->head.kind,
                                  (uint64_t)parcel->head.lane << 32 | parcel->head.round);
@@ -273,7 +274,7 @@ static void finish_parcel(tt_sim_link *link, tt_parcel *parcel)
 void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event)
 {
     tt_parcel *parcel = event->parcel;
-    tt_sim_link *link = tt_sim_link_of(sim, parcel->from, event->rank);
+    tt_sim_link *link = event->link;
     const tt_sim_rank *rank = &sim->ranks[event->rank];
     if (link->is_down) {
         finish_parcel(link, parcel);
@@ -307,7 +308,7 @@ void tt_sim_link_arrive(tt_sim *sim, tt_sim_event *event)
 void tt_sim_link_complete(tt_sim *sim, tt_sim_event *event)
 {
     tt_parcel *parcel = event->parcel;
-    tt_sim_link *link = tt_sim_link_of(sim, parcel->from, event->rank);
+    tt_sim_link *link = event->link;
     link->arriving = NULL;
     if (!parcel->is_cut) {
         const tt_sim_rank *rank = &sim->ranks[event->rank];

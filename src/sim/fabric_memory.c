@@ -6,16 +6,31 @@
  * memory: a copy reads and writes it, an addition reads two and writes one, a frame is copied in
  * and out. The memory serves the ranks by turns, piece by piece as the caller cuts the work, while
  * each of them is not faster than its processor. What network cards read and write is left out.
+ *
+ * Whole machines ask for the work of an upcall ahead of other ranks' times (platform/sim.h). What
+ * is asked for later and begins before that is served in the gaps that were left: of each memory
+ * the latest are known. Asked in the order of times, no gap is ever used.
  */
 #include "sim/fabric_internal.h"
 #include "sim/registry.h"
 
-enum { COPY_MOVES = 2, REDUCE_MOVES = 3, FRAME_MOVES = 4 };
+enum { COPY_MOVES = 2, REDUCE_MOVES = 3, FRAME_MOVES = 4, GAPS = 64 };
+
+typedef struct gap {
+    uint64_t begin_ns, end_ns;
+} gap;
+
+/* The memory of a host. */
+typedef struct bus {
+    uint64_t busy_ns; /* until then, but for the gaps */
+    uint32_t oldest;  /* gap; the one before it is the latest */
+    gap gaps[GAPS];
+} bus;
 
 typedef struct memory {
     tt_fabric base;
     tt_cards cards;
-    uint64_t *busy_ns; /* [host_count] */
+    bus *buses; /* [host_count] */
 } memory;
 
 static memory *memory_of(tt_fabric *fabric)
@@ -26,8 +41,7 @@ static memory *memory_of(tt_fabric *fabric)
 
 static uint64_t memory_bytes(const tt_fabric_config *config)
 {
-    return sizeof(memory) + tt_cards_bytes(config) +
-           tt_fabric_host_count(config) * sizeof(uint64_t);
+    return sizeof(memory) + tt_cards_bytes(config) + tt_fabric_host_count(config) * sizeof(bus);
 }
 
 static tt_status memory_create(const tt_fabric_config *config, const tt_allocator *allocator,
@@ -45,8 +59,8 @@ static tt_status memory_create(const tt_fabric_config *config, const tt_allocato
     if (status != TT_OK) {
         goto free_self;
     }
-    self->busy_ns = tt_allocate(allocator, tt_fabric_host_count(config), sizeof(uint64_t));
-    if (self->busy_ns == NULL) {
+    self->buses = tt_allocate(allocator, tt_fabric_host_count(config), sizeof(bus));
+    if (self->buses == NULL) {
         goto free_cards;
     }
     *fabric_out = &self->base;
@@ -62,7 +76,7 @@ static void memory_destroy(tt_fabric *fabric)
 {
     memory *self = memory_of(fabric);
     const tt_allocator *allocator = fabric->allocator;
-    tt_release(allocator, self->busy_ns, tt_fabric_host_count(&fabric->config), sizeof(uint64_t));
+    tt_release(allocator, self->buses, tt_fabric_host_count(&fabric->config), sizeof(bus));
     tt_cards_fini(&self->cards, allocator);
     tt_release(allocator, self, 1, sizeof(*self));
 }
@@ -72,8 +86,32 @@ static void memory_reset(tt_fabric *fabric)
     memory *self = memory_of(fabric);
     tt_cards_reset(&self->cards);
     for (uint32_t host = 0; host < tt_fabric_host_count(&fabric->config); host++) {
-        self->busy_ns[host] = 0;
+        self->buses[host] = (bus){.busy_ns = 0};
     }
+}
+
+/* When the memory has done what takes it `service_ns` and begins at `at_ns` at the earliest. */
+static uint64_t serve(bus *it, uint64_t service_ns, uint64_t at_ns)
+{
+    const uint64_t gaps_end_ns = it->gaps[(it->oldest + GAPS - 1) % GAPS].end_ns;
+    for (uint32_t i = 0; i < GAPS && at_ns < gaps_end_ns && service_ns > 0; i++) {
+        gap *one = &it->gaps[(it->oldest + i) % GAPS];
+        const uint64_t begin_ns = tt_max_u64(at_ns, one->begin_ns);
+        if (begin_ns + service_ns <= one->end_ns) {
+            one->begin_ns = begin_ns + service_ns;
+            return one->begin_ns;
+        }
+        if (begin_ns < one->end_ns) { /* a part of it */
+            service_ns -= one->end_ns - begin_ns;
+            one->end_ns = begin_ns;
+        }
+    }
+    if (at_ns > it->busy_ns) {
+        it->gaps[it->oldest] = (gap){.begin_ns = it->busy_ns, .end_ns = at_ns};
+        it->oldest = (it->oldest + 1) % GAPS;
+    }
+    it->busy_ns = tt_max_u64(at_ns, it->busy_ns) + service_ns;
+    return it->busy_ns;
 }
 
 /* When bytes that a rank begins to move at `at_ns` have been moved. */
@@ -82,8 +120,7 @@ static uint64_t move_bytes(memory *self, uint32_t rank, uint64_t bytes, uint64_t
     const tt_fabric_config *config = &self->base.config;
     const uint64_t service_ns = tt_fabric_bytes_ns(bytes, config->memory_byte_fs);
     TT_DEBUG_ASSERT(rank < config->rank_count);
-    return tt_link_serve(&self->busy_ns[tt_fabric_host(config, rank)], service_ns, at_ns) +
-           service_ns;
+    return serve(&self->buses[tt_fabric_host(config, rank)], service_ns, at_ns);
 }
 
 static tt_departure memory_send(tt_fabric *fabric, const tt_fabric_frame *frame, uint64_t at_ns)

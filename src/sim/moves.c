@@ -56,7 +56,7 @@ static void lay_out(tt_walk *walk)
 }
 
 typedef struct sizes {
-    size_t ranks, partners, granted, sources, facts;
+    size_t ranks, partners, granted, seen, facts, cards;
 } sizes;
 
 static sizes sizes_of(const tt_walk *walk)
@@ -68,8 +68,9 @@ static sizes sizes_of(const tt_walk *walk)
         .ranks = size * walk->rank_bytes,
         .partners = has_few ? size * walk->partner_max : 0,
         .granted = has_many ? size * size : 0,
-        .sources = has_many ? size * walk->bit_words : 0,
+        .seen = walk->is_eager ? 0 : walk->bit_words,
         .facts = walk->algorithm->needs_facts ? size : 0,
+        .cards = walk->lane_slots > 1 ? tt_fabric_card_count(&walk->fabric->config) : 0,
     };
 }
 
@@ -88,10 +89,14 @@ static tt_status walk_reserve(tt_walk *walk)
     const bool is_there = take(walk, &walk->ranks, wanted.ranks, 1) &&
                           take(walk, &walk->partners, wanted.partners, sizeof(*walk->partners)) &&
                           take(walk, &walk->granted, wanted.granted, sizeof(*walk->granted)) &&
-                          take(walk, &walk->sources, wanted.sources, sizeof(*walk->sources)) &&
+                          take(walk, &walk->seen, wanted.seen, sizeof(*walk->seen)) &&
+                          take(walk, &walk->cards, wanted.cards, sizeof(*walk->cards)) &&
                           take(walk, &walk->frames, FRAMES_MIN, sizeof(*walk->frames));
     walk->frame_capacity = walk->frames != NULL ? FRAMES_MIN : 0;
     walk->frame_free = TT_WALK_NONE;
+    for (size_t i = 0; is_there && i < wanted.cards; i++) {
+        walk->cards[i].first = TT_WALK_NONE;
+    }
     return is_there ? TT_OK : TT_ERR_NO_MEMORY;
 }
 
@@ -102,8 +107,9 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->ranks, held.ranks, 1);
     tt_release(&walk->bounded, walk->partners, held.partners, sizeof(*walk->partners));
     tt_release(&walk->bounded, walk->granted, held.granted, sizeof(*walk->granted));
-    tt_release(&walk->bounded, walk->sources, held.sources, sizeof(*walk->sources));
+    tt_release(&walk->bounded, walk->seen, held.seen, sizeof(*walk->seen));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
+    tt_release(&walk->bounded, walk->cards, held.cards, sizeof(*walk->cards));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
     TT_ASSERT(walk->live_bytes == sizeof(*walk));
 }
@@ -156,7 +162,7 @@ static tt_fabric_traffic *traffic_of(tt_walk *walk, const tt_walk_frame *frame)
     return &walk->result.levels[level];
 }
 
-void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
+uint64_t tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
 {
     const tt_walk_frame *frame = &walk->frames[index];
     TT_ASSERT(!tt_walk_is_early(walk, at_ns));
@@ -169,6 +175,19 @@ void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns)
     if (!frame->is_grant) {
         tt_walk_departed(walk, frame, departure.released_ns);
     }
+    return departure.free_ns;
+}
+
+/* The processor of its rank is done with the frame. */
+static void depart_due(tt_walk *walk, uint32_t index)
+{
+    if (walk->cards != NULL) {
+        tt_walk_card_arrive(walk, index);
+        return;
+    }
+    const tt_walk_frame frame = walk->frames[index];
+    (void)tt_walk_depart(walk, index, walk->now_ns);
+    tt_walk_release_due(walk, &frame);
 }
 
 /* ---- events ---- */
@@ -183,6 +202,7 @@ static void complete(tt_walk *walk, uint32_t self, uint32_t index, uint64_t at_n
     traffic->bytes_received += frame->route.bytes;
     rank->clock_ns = tt_max_u64(rank->clock_ns, at_ns);
     tt_walk_take(walk, self, index);
+    tt_walk_step(walk, self);
 }
 
 /* The first byte of a frame is at a link. Where nothing else can happen to the rank before the
@@ -217,11 +237,16 @@ static void serve(tt_walk *walk, uint32_t self, uint32_t what)
         break;
     case TT_WALK_FRAME:
         complete(walk, self, index, walk->now_ns);
+        return;
+    case TT_WALK_WORK:
+        rank->is_stepping = false;
+        rank->clock_ns = tt_max_u64(rank->clock_ns, walk->now_ns);
         break;
     default:
         tt_walk_released(walk, self, index);
         break;
     }
+    tt_walk_step(walk, self);
 }
 
 static void wait_in_line(tt_walk *walk, tt_walk_rank *rank, uint32_t self, uint32_t what)
@@ -281,7 +306,10 @@ static void handle(tt_walk *walk, tt_event event)
         pass(walk, self, index);
         break;
     case TT_WALK_DEPART:
-        tt_walk_depart_due(walk, self, index);
+        depart_due(walk, index);
+        break;
+    case TT_WALK_CARD:
+        tt_walk_card_serve(walk, index);
         break;
     case TT_WALK_IDLE:
         serve_waiting(walk, self);
@@ -289,6 +317,7 @@ static void handle(tt_walk *walk, tt_event event)
     case TT_WALK_TAKE:
     case TT_WALK_GO_ON:
     case TT_WALK_UNPARK:
+    case TT_WALK_STEP:
         tt_walk_resume(walk, self, kind, index);
         break;
     default:
@@ -452,11 +481,12 @@ static uint64_t bytes_held(const tt_walk *walk)
 {
     const sizes held = sizes_of(walk);
     return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
-           held.granted * sizeof(*walk->granted) + held.sources * sizeof(*walk->sources) +
-           held.facts * sizeof(*walk->facts) + FRAMES_MIN * sizeof(*walk->frames);
+           held.granted * sizeof(*walk->granted) + held.seen * sizeof(*walk->seen) +
+           held.facts * sizeof(*walk->facts) + held.cards * sizeof(*walk->cards) +
+           FRAMES_MIN * sizeof(*walk->frames);
 }
 
-uint64_t tt_moves_bytes(const tt_moves_input *input)
+uint64_t tt_walk_stage_bytes(const tt_moves_input *input)
 {
     tt_walk *walk = tt_allocate(input->allocator, 1, sizeof(*walk));
     tt_text why = {0};
@@ -493,8 +523,8 @@ static tt_status walk_run(tt_walk *walk, const tt_moves_input *input, tt_text *w
     return run_events(walk, why);
 }
 
-tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
-                       tt_moves_result *result_out)
+tt_status tt_walk_stage(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
+                        tt_moves_result *result_out)
 {
     tt_walk *walk = tt_allocate(input->allocator, 1, sizeof(*walk));
     if (walk == NULL) {
@@ -512,4 +542,49 @@ tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done
     }
     tt_release(input->allocator, walk, 1, sizeof(*walk));
     return status;
+}
+
+uint64_t tt_moves_bytes(const tt_moves_input *input)
+{
+    tt_text why = {0};
+    tt_moves_input places;
+    const uint64_t bytes = tt_walk_stage_bytes(input);
+    const bool has_places =
+        tt_walk_check_input(input, &why) == TT_OK && tt_walk_has_places(input, &places);
+    return has_places ? tt_max_u64(bytes, tt_walk_places_bytes(&places)) : bytes;
+}
+
+static void add_stage(tt_moves_result *total, const tt_moves_result *stage)
+{
+    for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
+        total->levels[level].frames_sent += stage->levels[level].frames_sent;
+        total->levels[level].frames_received += stage->levels[level].frames_received;
+        total->levels[level].bytes_sent += stage->levels[level].bytes_sent;
+        total->levels[level].bytes_received += stage->levels[level].bytes_received;
+    }
+    total->grants += stage->grants;
+    total->events += stage->events;
+    total->memory_bytes = tt_max_u64(total->memory_bytes, stage->memory_bytes);
+}
+
+tt_status tt_moves_run(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
+                       tt_moves_result *result_out)
+{
+    tt_moves_input exchange = *input, places;
+    tt_moves_result before;
+    TT_TRY(tt_walk_check_input(input, why));
+    const bool has_places = tt_walk_has_places(input, &places);
+    const uint64_t bytes = has_places ? tt_walk_stage_bytes(input) : 0;
+    if (!has_places || bytes > input->memory_bytes_max) { /* or is refused, before the first */
+        return tt_walk_stage(input, why, done_ns_out, result_out);
+    }
+    if (bytes == 0) { /* not even asked */
+        tt_text_add(why, "moves need %zu bytes: free some memory", sizeof(tt_walk));
+        return TT_ERR_NO_MEMORY;
+    }
+    TT_TRY(tt_walk_places(&places, why, done_ns_out, &before));
+    exchange.start_ns = done_ns_out;
+    TT_TRY(tt_walk_stage(&exchange, why, done_ns_out, result_out));
+    add_stage(result_out, &before);
+    return TT_OK;
 }

@@ -3,7 +3,8 @@
  * moves_internal.h - state of a run of moves.
  *
  * moves.c memory, frames and events | moves_lanes.c lanes, rounds and arrivals of a rank |
- * moves_input.c what is refused | moves_work.c the cost of local work.
+ * moves_cards.c frames that wait for a card | moves_places.c the stage before those that use
+ * memory of others | moves_input.c what is refused | moves_work.c the cost of local work.
  *
  * Layer:   sim, private to moves*.c.
  * Threads: one at a time.
@@ -31,13 +32,15 @@ typedef enum tt_walk_event {
     TT_WALK_HEAD,    /* frame: its first byte is at the next link */
     TT_WALK_FRAME,   /* frame: it is in memory */
     TT_WALK_DEPART,  /* frame: the processor hands it to the card */
+    TT_WALK_CARD,    /* card: it takes a frame that waits for it */
     TT_WALK_RELEASE, /* lane slot: its sends are off the card */
-    TT_WALK_WORK,    /* lane slot: the next piece of its work */
+    TT_WALK_WORK,    /* the next piece of work of its lanes */
     TT_WALK_IDLE,    /* the rank's processor is free for what waits for it */
     /* What the processor is in the middle of, and goes on with before anything that waits: */
     TT_WALK_TAKE,   /* frame: it was taken, and is stored or added */
     TT_WALK_GO_ON,  /* lane slot: its sum or short work */
     TT_WALK_UNPARK, /* parked frames */
+    TT_WALK_STEP,   /* a piece of work */
 } tt_walk_event;
 
 /* A frame in flight, parked or free; or an event that waits for the processor of its rank. */
@@ -45,8 +48,11 @@ typedef struct tt_walk_frame {
     tt_fabric_frame route;
     uint32_t lane; /* of a grant: lanes below are open */
     uint32_t round;
-    uint32_t next; /* parked and free ones, and events that wait for the processor */
-    uint32_t what; /* of these */
+    uint32_t next; /* of those parked, free or behind it in a link; events that wait likewise */
+    union {
+        uint32_t what; /* of an event that waits for the processor */
+        uint32_t turn; /* first frame of the next link, at a card */
+    };
     uint8_t hop;
     bool is_grant;
 } tt_walk_frame;
@@ -63,7 +69,7 @@ typedef struct tt_walk_lane {
     uint32_t work_times; /* they are copied or added */
     uint8_t work;        /* tt_fabric_work */
     bool is_open, is_entered;
-    bool is_cut; /* some pieces of its work are done */
+    bool has_steps; /* its work is done in steps, and some is left */
 } tt_walk_lane;
 
 _Static_assert(sizeof(tt_walk_lane) <= 64, "a lane is a line of cache");
@@ -86,11 +92,19 @@ typedef struct tt_walk_rank {
     uint32_t waiting, waiting_last; /* events that the processor was too busy for, in order */
     uint8_t plan;
     uint8_t resumes; /* events of what the processor is in the middle of */
-    bool is_started, is_opening, is_unparking;
+    uint8_t works;   /* lanes that have steps */
+    bool is_started, is_opening, is_unparking, is_stepping;
 } tt_walk_rank;
 
 _Static_assert(sizeof(tt_walk_rank) + sizeof(tt_walk_lane) + sizeof(uint64_t) <= 128,
                "a rank with one lane, and its arrivals, are two lines of cache");
+
+/* A card, where links take turns. */
+typedef struct tt_walk_card {
+    uint64_t free_ns;
+    uint32_t first, last; /* of the frames that wait: one of each link */
+    uint32_t coming;      /* frames of which DEPART is queued */
+} tt_walk_card;
 
 typedef struct tt_walk {
     tt_problem problem; /* self changes from call to call */
@@ -106,9 +120,10 @@ typedef struct tt_walk {
     size_t rank_bytes, arrived_bytes, arrived_offset;
     tt_walk_partner *partners; /* [size * partner_max], if frames wait and a round has one peer */
     uint32_t *granted;         /* [size * size], if frames wait and a round has many */
-    uint64_t *sources;         /* [size * size] bits, likewise */
+    uint64_t *seen;            /* [size] bits, if frames wait: members found so far */
     size_t bit_words;          /* of `size` bits */
     tt_fact *facts;
+    tt_walk_card *cards; /* NULL: the fabric's own order will do */
     tt_walk_frame *frames;
     uint32_t frame_count, frame_capacity, frame_free;
     uint32_t ranks_left;
@@ -158,8 +173,13 @@ TT_INLINE bool tt_walk_is_early(const tt_walk *walk, uint64_t at_ns)
 /* A free frame, or TT_WALK_NONE: no memory, which ends the run. */
 uint32_t tt_walk_frame_take(tt_walk *walk);
 void tt_walk_frame_give(tt_walk *walk, uint32_t index);
-/* The card is given the frame at `at_ns`. */
-void tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns);
+/* The card takes the frame at `at_ns`; when it can take the next one. */
+uint64_t tt_walk_depart(tt_walk *walk, uint32_t index, uint64_t at_ns);
+
+/* One stage of a call; as tt_moves_run and tt_moves_bytes. `done_ns_out` may be its start_ns. */
+tt_status tt_walk_stage(const tt_moves_input *input, tt_text *why, uint64_t *done_ns_out,
+                        tt_moves_result *result_out);
+uint64_t tt_walk_stage_bytes(const tt_moves_input *input);
 
 /* ---- moves_lanes.c ---- */
 
@@ -168,14 +188,36 @@ void tt_walk_find_sources(tt_walk *walk, uint32_t self);
 void tt_walk_start(tt_walk *walk, uint32_t self);
 /* The frame is in memory, and the rank's processor takes it. */
 void tt_walk_take(tt_walk *walk, uint32_t self, uint32_t index);
-/* TAKE, GO_ON or UNPARK. */
+/* TAKE, GO_ON, UNPARK or STEP. */
 void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t index);
 /* The lane of this frame has one less to give to the card. */
 void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t released_ns);
-/* The card can be given the frame. */
-void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index);
-/* RELEASE or WORK of a lane. */
+/* If nothing else keeps the frame's lane in its round, the end of its sends will. */
+void tt_walk_release_due(tt_walk *walk, const tt_walk_frame *frame);
+/* After each thing that the rank has handled: a piece of its long work. */
+void tt_walk_step(tt_walk *walk, uint32_t self);
+/* RELEASE of a lane. */
 void tt_walk_released(tt_walk *walk, uint32_t self, uint32_t slot);
+
+/* ---- moves_cards.c ---- */
+
+/* The rank's processor is done with the frame at `at_ns`. */
+void tt_walk_card_offer(tt_walk *walk, uint32_t index, uint64_t at_ns);
+/* It is, now. */
+void tt_walk_card_arrive(tt_walk *walk, uint32_t index);
+void tt_walk_card_serve(tt_walk *walk, uint32_t number);
+
+/* ---- moves_places.c ---- */
+
+/* Do ranks tell each other their places before such a call, which is valid? In which call? */
+bool tt_walk_has_places(const tt_moves_input *input, tt_moves_input *places_out);
+/* That stage. */
+tt_status tt_walk_places(const tt_moves_input *places, tt_text *why, uint64_t *done_ns_out,
+                         tt_moves_result *result_out);
+uint64_t tt_walk_places_bytes(const tt_moves_input *places);
+/* What it does for many ranks: nothing is walked. */
+void tt_walk_places_estimate(const tt_moves_input *places, uint64_t *done_ns_out,
+                             tt_moves_result *result_out);
 
 /* ---- moves_input.c ---- */
 

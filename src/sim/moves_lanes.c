@@ -3,9 +3,11 @@
  * moves_lanes.c - lanes, rounds and arrivals of one rank, as aggregate/exec_lanes.c runs them.
  *
  *  (1) A rank's processor does one thing at a time: clock_ns is when it is free.
- *  (2) A lane has at most one event of its own queued: RELEASE, WORK or GO_ON.
+ *  (2) A lane has at most one event of its own queued: RELEASE or GO_ON.
  *  (3) Where a model must be asked in the order of times, it is asked for work when that begins:
  *      what the processor goes on with has an event, and what waits for it comes after that.
+ *  (4) Long work is done in steps, as in jobs: a piece after each thing that the rank handles, and
+ *      when it has nothing to handle.
  */
 #include "sim/moves_internal.h"
 
@@ -68,23 +70,37 @@ static uint32_t *granted_by(tt_walk *walk, uint32_t self, uint32_t member)
                                    : &walk->granted[(size_t)self * walk->problem.size + member];
 }
 
-void tt_walk_find_sources(tt_walk *walk, uint32_t self)
+/* Call `found` with every member that sends to `self`, once, in the order of the moves. */
+static void each_source(tt_walk *walk, uint32_t self,
+                        void (*found)(tt_walk *walk, uint32_t self, uint32_t member))
 {
     tt_move move = {0};
-    const tt_plan *plan = &walk->plans[0];
-    for (uint32_t round = 0; round < plan->round_count; round++) {
+    const uint32_t rounds = walk->plans[0].round_count;
+    for (size_t i = 0; i < walk->bit_words; i++) {
+        walk->seen[i] = 0;
+    }
+    for (uint32_t round = 0; round < rounds; round++) {
         tt_cursor at = {.round = round};
         for (; tt_walk_move(walk, self, &at, &move); at.index++) {
-            if (move.kind != TT_MOVE_STORE && move.kind != TT_MOVE_REDUCE) {
-                continue;
-            }
-            if (plan->fan == 1) {
-                partner_of(walk, self, move.peer)->is_source = true;
-            } else {
-                walk->sources[self * walk->bit_words + move.peer / 64] |= UINT64_C(1)
-                                                                          << (move.peer % 64);
+            const uint64_t bit = UINT64_C(1) << (move.peer % 64);
+            const bool is_arrival = move.kind == TT_MOVE_STORE || move.kind == TT_MOVE_REDUCE;
+            if (is_arrival && (walk->seen[move.peer / 64] & bit) == 0) {
+                walk->seen[move.peer / 64] |= bit;
+                found(walk, self, move.peer);
             }
         }
+    }
+}
+
+static void note_source(tt_walk *walk, uint32_t self, uint32_t member)
+{
+    partner_of(walk, self, member)->is_source = true;
+}
+
+void tt_walk_find_sources(tt_walk *walk, uint32_t self)
+{
+    if (walk->plans[0].fan == 1) {
+        each_source(walk, self, note_source);
     }
 }
 
@@ -95,8 +111,10 @@ static void submit(tt_walk *walk, uint32_t self, uint32_t index)
 {
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
     rank->clock_ns += tt_fabric_overhead(walk->fabric, walk->frames[index].route.bytes);
-    if (walk->fabric->is_private || rank->clock_ns == walk->now_ns) {
-        tt_walk_depart(walk, index, rank->clock_ns);
+    if (walk->cards != NULL) {
+        tt_walk_card_offer(walk, index, rank->clock_ns);
+    } else if (walk->fabric->is_private || rank->clock_ns == walk->now_ns) {
+        (void)tt_walk_depart(walk, index, rank->clock_ns);
     } else {
         tt_walk_push(walk, TT_WALK_DEPART, self, index, rank->clock_ns);
     }
@@ -130,23 +148,26 @@ static void send_grant(tt_walk *walk, uint32_t self, uint32_t member, uint32_t l
     submit(walk, self, index);
 }
 
+static void grant(tt_walk *walk, uint32_t self, uint32_t member)
+{
+    send_grant(walk, self, member, tt_walk_rank_of(walk, self)->lanes_opened);
+}
+
+/* To all sources in the order in which the rank's moves name them, as the executor does. */
 static void grant_open_lanes(tt_walk *walk, uint32_t self)
 {
     const tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    const uint32_t lanes = rank->lanes_opened;
     if (walk->is_eager) {
         return;
     }
-    for (uint32_t i = 0; walk->plans[0].fan == 1 && i < rank->partner_count; i++) {
+    if (walk->plans[0].fan > 1) {
+        each_source(walk, self, grant);
+        return;
+    }
+    for (uint32_t i = 0; i < rank->partner_count; i++) {
         const tt_walk_partner *partner = &walk->partners[(size_t)self * walk->partner_max + i];
         if (partner->is_source) {
-            send_grant(walk, self, partner->member, lanes);
-        }
-    }
-    for (size_t word = 0; walk->plans[0].fan > 1 && word < walk->bit_words; word++) {
-        for (uint64_t bits = walk->sources[self * walk->bit_words + word]; bits != 0;
-             bits &= bits - 1) {
-            send_grant(walk, self, (uint32_t)(64 * word) + (uint32_t)__builtin_ctzll(bits), lanes);
+            grant(walk, self, partner->member);
         }
     }
 }
@@ -207,7 +228,6 @@ static void round_enter(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_wal
             lane->work_bytes = cost.times > 0 ? move.bytes : 0;
             lane->work_times = cost.times;
             lane->work = (uint8_t)cost.work;
-            lane->is_cut = false;
             break;
         }
         }
@@ -249,27 +269,63 @@ static bool reduce_due(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk
     return true;
 }
 
-/* The round's work: at once if it is short, else in pieces, between which frames are handled. True:
- * none is left. False: the next piece is due later. */
+/* The round's work: at once if it is short, else in steps. True: none is left. */
 static bool work_on(tt_walk *walk, uint32_t self, tt_walk_rank *rank, tt_walk_lane *lane)
 {
-    const bool is_short = lane->work_bytes <= TT_WALK_SHORT_BYTES && !lane->is_cut;
-    while (lane->work_bytes > 0) {
-        if (is_short && tt_walk_is_early(walk, rank->clock_ns)) {
-            resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
-            return false;
+    if (lane->work_bytes > TT_WALK_SHORT_BYTES || lane->has_steps) {
+        if (!lane->has_steps) {
+            lane->has_steps = true;
+            rank->works++;
         }
-        if (!is_short && rank->clock_ns > walk->now_ns) {
-            tt_walk_push(walk, TT_WALK_WORK, self, slot_of(walk, lane), rank->clock_ns);
-            rank->queued++;
-            lane->is_cut = true;
-            return false;
-        }
-        const uint64_t bytes = tt_min_u64(lane->work_bytes, TT_WALK_PIECE_BYTES);
-        work(walk, self, (tt_fabric_work)lane->work, bytes * lane->work_times);
-        lane->work_bytes -= bytes;
+        return false;
+    }
+    if (lane->work_bytes > 0 && tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_GO_ON, slot_of(walk, lane));
+        return false;
+    }
+    if (lane->work_bytes > 0) {
+        work(walk, self, (tt_fabric_work)lane->work, lane->work_bytes * lane->work_times);
+        lane->work_bytes = 0;
     }
     return true;
+}
+
+/* A piece of the work of the first lane that has some. */
+static void work_piece(tt_walk *walk, uint32_t self, tt_walk_rank *rank)
+{
+    uint32_t slot = 0;
+    while (!tt_walk_lane_of(walk, rank, slot)->has_steps) {
+        slot++;
+        TT_ASSERT(slot < walk->lane_slots);
+    }
+    tt_walk_lane *lane = tt_walk_lane_of(walk, rank, slot);
+    const uint64_t bytes = tt_min_u64(lane->work_bytes, TT_WALK_PIECE_BYTES);
+    work(walk, self, (tt_fabric_work)lane->work, bytes * lane->work_times);
+    lane->work_bytes -= bytes;
+    if (lane->work_bytes == 0) {
+        TT_ASSERT(rank->works > 0);
+        lane->has_steps = false;
+        rank->works--;
+        lane_run(walk, self, lane);
+    }
+}
+
+void tt_walk_step(tt_walk *walk, uint32_t self)
+{
+    tt_walk_rank *rank = tt_walk_rank_of(walk, self);
+    if (rank->works == 0 || rank->resumes > 0 || walk->queue.has_failed) {
+        return;
+    }
+    if (tt_walk_is_early(walk, rank->clock_ns)) {
+        resume_later(walk, self, TT_WALK_STEP, 0);
+        return;
+    }
+    work_piece(walk, self, rank);
+    if (rank->works > 0 && !rank->is_stepping) {
+        rank->is_stepping = true;
+        rank->queued++;
+        tt_walk_push(walk, TT_WALK_WORK, self, 0, rank->clock_ns);
+    }
 }
 
 static void lanes_open(tt_walk *walk, uint32_t self, tt_walk_rank *rank);
@@ -528,15 +584,14 @@ void tt_walk_departed(tt_walk *walk, const tt_walk_frame *frame, uint64_t releas
     lane->released_ns = tt_max_u64(lane->released_ns, released_ns);
 }
 
-void tt_walk_depart_due(tt_walk *walk, uint32_t self, uint32_t index)
+void tt_walk_release_due(tt_walk *walk, const tt_walk_frame *frame)
 {
-    const tt_walk_frame frame = walk->frames[index];
-    tt_walk_depart(walk, index, walk->now_ns);
-    if (frame.is_grant) {
+    if (frame->is_grant) {
         return;
     }
+    const uint32_t self = frame->route.source;
     tt_walk_rank *rank = tt_walk_rank_of(walk, self);
-    const tt_walk_lane *lane = tt_walk_lane_of(walk, rank, frame.lane);
+    const tt_walk_lane *lane = tt_walk_lane_of(walk, rank, frame->lane);
     if (lane->sends_waiting == 0 && lane->departs_open == 0 && lane->arrivals_open == 0) {
         tt_walk_push(walk, TT_WALK_RELEASE, self, slot_of(walk, lane), lane->released_ns);
         rank->queued++;
@@ -564,10 +619,13 @@ void tt_walk_resume(tt_walk *walk, uint32_t self, tt_walk_event kind, uint32_t i
     case TT_WALK_GO_ON:
         lane_run(walk, self, lane_at(walk, self, index));
         break;
-    default:
+    case TT_WALK_UNPARK:
         rank->is_unparking = false;
         take_data(walk, self, index);
         take_parked(walk, self);
         break;
+    default:
+        break; /* a step */
     }
+    tt_walk_step(walk, self);
 }

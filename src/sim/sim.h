@@ -19,6 +19,8 @@
 #include "sim/event_queue.h"
 #include "sim/fabric.h"
 #include "sim/fabric_network.h"
+#include "sim/machines/machines.h"
+#include "sim/machines/named_step.h"
 #include "sim/moves.h"
 #include "sim/strategy/launch_times.h"
 #include "sim/strategy/strategy.h"

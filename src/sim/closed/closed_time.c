@@ -16,11 +16,13 @@
 #include "sim/registry.h"
 
 enum {
-    LANES_AT_ONCE = 8, /* as the executor of lanes */
-    LOADS_MAX = 64,    /* cards of a host and uplinks of a leaf that are told apart */
-    COPY_MOVES = 2,    /* bytes that the memory moves for each that is copied, */
-    REDUCE_MOVES = 3,  /* added, */
-    FRAME_MOVES = 4,   /* or sent to a rank of the host, as in fabric_memory.c */
+    LANES_AT_ONCE = 8,      /* as the executor of lanes */
+    LOADS_MAX = 64,         /* cards of a host and uplinks of a leaf that are told apart */
+    COPY_MOVES = 2,         /* bytes that the memory moves for each that is copied, */
+    REDUCE_MOVES = 3,       /* added, */
+    FRAME_MOVES = 4,        /* or sent to a rank of the host, as in fabric_memory.c */
+    SHORT_BYTES = 32 << 10, /* longer work is done in pieces, as by the executor */
+    PIECE_BYTES = 256 << 10,
 };
 
 typedef struct closed {
@@ -377,24 +379,65 @@ static double binomial_time(const closed *own, some_lanes window)
 
 /* ---- all to all ---- */
 
+/* Ordered pairs of ranks that share a group: the first so many, the next so many, ... */
+static double pairs_within(const closed *own, double group)
+{
+    const double full = floor(own->ranks / group), rest = own->ranks - full * group;
+    return full * group * (group - 1) + rest * fmax(rest - 1, 0);
+}
+
+/* The frames between all pairs, so many of each. */
+static void count_pairs(const closed *own, double frames, double bytes)
+{
+    const double all = own->ranks * (own->ranks - 1), host = pairs_within(own, own->per_host);
+    const double leaf_hosts = own->fabric->hosts_per_leaf;
+    const double leaf = leaf_hosts > 0 ? pairs_within(own, leaf_hosts * own->per_host) : all;
+    const double pairs[TT_FABRIC_LEVELS] = {
+        [TT_FABRIC_HOST] = host, [TT_FABRIC_LEAF] = leaf - host, [TT_FABRIC_TREE] = all - leaf};
+    for (int level = 0; level < TT_FABRIC_LEVELS; level++) {
+        add_traffic(own, (tt_fabric_level)level, pairs[level] * frames,
+                    pairs[level] * frames * bytes);
+    }
+}
+
+/* What the ranks of other leaves send to those of one, over its busiest link. Ranks of a host send
+ * to one host after the other at the same time, so that the last link waits for frames while those
+ * between other pairs of hosts pass, and has as much left when the others are done. */
+static double uplinks_ns(const closed *own, some_lanes window)
+{
+    const tt_fabric_config *fabric = own->fabric;
+    const double hosts_out = own->hosts - fabric->hosts_per_leaf, links = fabric->uplinks_per_leaf;
+    if (own->input->model != &tt_fabric_tree || fabric->hosts_per_leaf == 0 || hosts_out <= 0) {
+        return 0;
+    }
+    const double service = window.lanes * service_ns(own, TT_FABRIC_TREE, window.bytes);
+    const double pair = own->per_host * own->per_host * service; /* of hosts */
+    const double waits = (hosts_out < links ? 1 : 2) * (fmin(links, hosts_out) - 1);
+    return (ceil(hosts_out / links) * fabric->hosts_per_leaf + waits) * pair;
+}
+
 /* Every rank sends to every other one: its processor sends all, and receives while it waits for the
  * last. */
 static double everyone_ns(const closed *own, some_lanes window)
 {
     const double others = own->ranks - 1, local = own->per_host - 1, far = others - local;
-    const tt_fabric_level level = own->hosts > 1 ? TT_FABRIC_LEAF : TT_FABRIC_HOST;
+    const double uplinks = uplinks_ns(own, window);
+    const tt_fabric_level level = uplinks > 0      ? TT_FABRIC_TREE
+                                  : own->hosts > 1 ? TT_FABRIC_LEAF
+                                                   : TT_FABRIC_HOST;
     const double per_card = own->hosts > 1 ? own->per_host / own->fabric->cards_per_host : 1;
     const double o = overhead_ns(own, window.bytes), k = window.lanes;
     const double hop = hop_ns(own, level, window.bytes);
+    /* A card gets the frames of a whole host at the same time, and so the last ones late. */
+    const double card_frames = far > 0 ? k * far * per_card + own->per_host - per_card : 0;
     const double ports = fmax(k * local * service_ns(own, TT_FABRIC_HOST, window.bytes),
-                              k * far * per_card * service_ns(own, TT_FABRIC_LEAF, window.bytes));
-    const double cards =
-        fmax(ports, k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host));
-    const double frames = own->ranks * k;
-    add_traffic(own, TT_FABRIC_HOST, frames * local, frames * local * window.bytes);
-    add_traffic(own, TT_FABRIC_LEAF, frames * far, frames * far * window.bytes);
+                              card_frames * service_ns(own, TT_FABRIC_LEAF, window.bytes));
+    const double memory =
+        k * local * window.bytes * limit_of_memory(own, FRAME_MOVES, own->per_host);
+    const double links = fmax(fmax(ports, uplinks), memory);
+    count_pairs(own, k, window.bytes);
     const double processor = fmax(2 * k * others * o, (k * others - 1) * o + hop);
-    return fmax(processor, cards - service_ns(own, level, window.bytes) + hop);
+    return fmax(processor, links - service_ns(own, level, window.bytes) + hop);
 }
 
 static double all_grants_ns(const closed *own)
@@ -402,15 +445,25 @@ static double all_grants_ns(const closed *own)
     return is_eager(own) ? 0 : everyone_ns(own, (some_lanes){1, 0});
 }
 
-/* The others grant and so are sent to in one order, and not each in its own: the last one has its
- * frames when it could have had them twice. */
+/* Each grants, and so is sent to, in an order of its own: all cards are busy from first to last. */
 static double direct_time(const closed *own, some_lanes window)
 {
     window.bytes /= own->ranks; /* a slice */
-    const double gather = everyone_ns(own, window) * (is_eager(own) ? 1 : 2);
-    return all_grants_ns(own) + gather +
+    return all_grants_ns(own) + everyone_ns(own, window) +
            window.lanes * reduce_ns(own, (own->ranks - 1) * window.bytes, own->per_host) +
            everyone_ns(own, window);
+}
+
+/* Before ranks use each other's memory, every one tells all others where its buffers are. */
+static double places_ns(const closed *own)
+{
+    const some_lanes place = {1, sizeof(tt_fact)};
+    if (!own->result->algorithm->needs_facts) {
+        return 0;
+    }
+    const bool has_grants = sizeof(tt_fact) > own->input->eager_bytes_max;
+    const double grants = has_grants ? everyone_ns(own, (some_lanes){1, 0}) : 0;
+    return grants + copy_ns(own, place.bytes, 1) + everyone_ns(own, place);
 }
 
 static double flat_time(const closed *own, some_lanes window)
@@ -452,20 +505,152 @@ static double shared_time(const closed *own, some_lanes window)
            barrier_ns(own, window.lanes);
 }
 
+/* What a lane of a rail costs its rank: pieces of a sum and of a copy, and frames of its ring. */
+typedef struct rail_cost {
+    uint32_t pieces;
+    double sum_ns, copy_ns;                         /* a piece */
+    double overhead_ns, way_ns, service_ns, add_ns; /* a slice; way: from card to memory */
+} rail_cost;
+
+typedef struct rail_lane {
+    const rail_cost *cost;
+    double arrival_ns; /* INFINITY: nothing is under way */
+    uint32_t turn, pieces;
+} rail_lane;
+
+/* A rank of a rail with several lanes: its sums and copies are done piece by piece, one after each
+ * thing that it handles, so that rings of some lanes are under way meanwhile. All such ranks do the
+ * same at the same time: what one sends is what it gets. */
+typedef struct rail {
+    uint32_t lane_count, turns; /* of half a ring */
+    uint32_t works;             /* lanes that have pieces left */
+    double clock_ns, card_ns;   /* processor and card are busy until then */
+    double work_ns;             /* when the next piece is due; INFINITY: none */
+    rail_lane lanes[LANES_AT_ONCE];
+} rail;
+
+static void rail_send(rail *it, rail_lane *lane)
+{
+    it->clock_ns += lane->cost->overhead_ns;
+    const double begin_ns = fmax(it->clock_ns, it->card_ns);
+    it->card_ns = begin_ns + lane->cost->service_ns;
+    lane->arrival_ns = begin_ns + lane->cost->way_ns;
+}
+
+static void rail_receive(rail *it, rail_lane *lane)
+{
+    it->clock_ns += lane->cost->overhead_ns + (lane->turn < it->turns ? lane->cost->add_ns : 0);
+    lane->arrival_ns = INFINITY;
+    lane->turn++;
+    if (lane->turn < 2 * it->turns) {
+        rail_send(it, lane);
+        return;
+    }
+    lane->pieces = lane->cost->pieces;
+    it->works++;
+}
+
+/* A piece of the first lane that has some. */
+static void rail_work(rail *it)
+{
+    rail_lane *lane = it->lanes;
+    if (it->works == 0) {
+        return;
+    }
+    while (lane->pieces == 0) {
+        lane++;
+    }
+    it->clock_ns += lane->turn == 0 ? lane->cost->sum_ns : lane->cost->copy_ns;
+    lane->pieces--;
+    if (lane->pieces == 0) {
+        it->works--;
+        if (lane->turn == 0) {
+            rail_send(it, lane);
+        }
+    }
+    if (it->works > 0 && isinf(it->work_ns)) {
+        it->work_ns = it->clock_ns;
+    }
+}
+
+/* Until all lanes are copied. */
+static double rail_run(rail *it)
+{
+    for (;;) {
+        rail_lane *next = &it->lanes[0];
+        for (uint32_t i = 1; i < it->lane_count; i++) {
+            next = it->lanes[i].arrival_ns < next->arrival_ns ? &it->lanes[i] : next;
+        }
+        const double at_ns = fmin(next->arrival_ns, it->work_ns);
+        if (isinf(at_ns)) {
+            return it->clock_ns;
+        }
+        it->clock_ns = fmax(it->clock_ns, at_ns);
+        if (it->work_ns <= next->arrival_ns) {
+            it->work_ns = INFINITY;
+        } else {
+            rail_receive(it, next);
+        }
+        rail_work(it);
+    }
+}
+
+static rail_cost rail_cost_of(const closed *own, const ring_links *links, double bytes,
+                              double rails)
+{
+    const double slice = bytes / own->hosts, o = overhead_ns(own, slice);
+    const double pieces = ceil(bytes / PIECE_BYTES);
+    rail_cost cost = {.pieces = (uint32_t)pieces,
+                      .sum_ns = reduce_ns(own, (own->per_host - 1) * bytes, rails) / pieces,
+                      .copy_ns = copy_ns(own, own->per_host * bytes, rails) / pieces,
+                      .overhead_ns = o,
+                      .add_ns = reduce_ns(own, slice, rails)};
+    for (int i = 0; i < TT_FABRIC_LEVELS; i++) {
+        const tt_fabric_level level = (tt_fabric_level)i;
+        const double share = level == TT_FABRIC_TREE ? rails : 1; /* one route to a host */
+        if (links->counts[level] > 0) {
+            cost.way_ns += links->counts[level] / own->hosts * (hop_ns(own, level, slice) - 2 * o);
+            cost.service_ns = fmax(cost.service_ns, share * service_ns(own, level, slice));
+        }
+    }
+    return cost;
+}
+
+/* Sums, rings and copies of lanes that are under way at once. The last lane of a call has what the
+ * others leave. */
+static double rails_ns(const closed *own, const ring_links *links, some_lanes lanes, double rails)
+{
+    const uint32_t count = (uint32_t)lanes.lanes;
+    const bool is_all = own->plan.lane_count == count;
+    const double each = is_all ? (double)own->plan.lane_bytes / rails : lanes.bytes;
+    const double last = lanes.lanes * lanes.bytes - (lanes.lanes - 1) * each;
+    if (count < 2 || fmin(each, last) <= 0 || each <= SHORT_BYTES) {
+        const some_lanes slices = {lanes.lanes, lanes.bytes / own->hosts};
+        const double sum = reduce_ns(own, (own->per_host - 1) * lanes.bytes, rails);
+        const double spread = copy_ns(own, own->per_host * lanes.bytes, rails);
+        return lanes.lanes * (sum + spread) + ring_ns(own, links, own->hosts, slices, rails);
+    }
+    const rail_cost most = rail_cost_of(own, links, each, rails);
+    const rail_cost rest = rail_cost_of(own, links, last, rails);
+    rail it = {.lane_count = count, .turns = (uint32_t)own->hosts - 1, .works = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const rail_cost *cost = i + 1 < count ? &most : &rest;
+        it.lanes[i] = (rail_lane){.cost = cost, .arrival_ns = INFINITY, .pieces = cost->pieces};
+    }
+    return rail_run(&it);
+}
+
 /* Rails: as many members of a host sum its vectors, run rings with their like and store results to
- * all of the host. Their sums and copies of several lanes come one after the other. */
+ * all of the host. */
 static double hierarchical_time(const closed *own, some_lanes window)
 {
     const double rails = own->input->problem.topology->rail_count;
-    const double rail = window.bytes / rails, k = window.lanes;
-    ring_links links = links_of_ring(own, own->hosts, 1);
-    const double sum = reduce_ns(own, (own->per_host - 1) * rail, rails);
-    const double spread = copy_ns(own, own->per_host * rail, rails);
-    const some_lanes slices = {k, rail / own->hosts};
-    count_ring(own, &links, own->hosts, slices, rails);
+    const some_lanes lanes = {window.lanes, window.bytes / rails};
+    const ring_links links = links_of_ring(own, own->hosts, 1);
+    count_ring(own, &links, own->hosts, (some_lanes){lanes.lanes, lanes.bytes / own->hosts}, rails);
     const double grants = is_eager(own) ? 0 : barrier_ns(own, 1) + 2 * overhead_ns(own, 0);
-    return grants + barrier_ns(own, k) + k * sum + ring_ns(own, &links, own->hosts, slices, rails) +
-           k * spread + barrier_ns(own, k);
+    return grants + barrier_ns(own, lanes.lanes) + rails_ns(own, &links, lanes, rails) +
+           barrier_ns(own, lanes.lanes);
 }
 
 /* ---- the table ---- */
@@ -549,7 +734,8 @@ tt_moves_result tt_closed_allreduce(const tt_closed_input *input)
     own.hosts = ceil(own.ranks / own.per_host);
     result.algorithm->plan(problem, &own.plan);
     if (problem->size > 1) {
-        result.end_ns = (uint64_t)llround(lanes_ns(&own, formula_of(result.algorithm)));
+        const double time = places_ns(&own) + lanes_ns(&own, formula_of(result.algorithm));
+        result.end_ns = (uint64_t)llround(time);
     }
     return result;
 }

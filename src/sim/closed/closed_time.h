@@ -4,8 +4,9 @@
  *
  * What moves (sim/moves.h) find by walking every message is added up here from rounds that are
  * alike: latencies one after the other, and below them what the busiest card, uplink or processor
- * has to do for all lanes that are under way at once. So a time is known at once for any number of
- * ranks. All ranks begin at the same time, on an idle fabric.
+ * has to do for all lanes that are under way at once; lanes between whose rings a rank sums and
+ * copies are walked for that one rank. So a time is known at once for any number of ranks. All
+ * ranks begin at the same time, on an idle fabric.
  *
  * Where moves have no contention, the formulas agree with them; where ranks share cards, uplinks or
  * memory they are approximate (closed_time_test.c says how much).
