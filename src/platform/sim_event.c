@@ -101,8 +101,10 @@ static void due_set(tt_sim *sim, tt_sim_event *event, uint64_t at)
                             .event = event,
                             .has_place = needs_place(sim, event)};
     if (event->place > 0) {
-        TT_ASSERT(event->place <= sim->due_count);
-        due_change(sim, event->place - 1, due);
+        const size_t index = event->place - 1;
+        TT_ASSERT(index < sim->due_count);
+        event->place = TT_SIM_SOMEWHERE;
+        due_change(sim, index, due);
         return;
     }
     event->place = TT_SIM_SOMEWHERE;

@@ -44,14 +44,20 @@ typedef struct tt_sim_event {
     uint32_t behind;           /* of a train's first: others */
     tt_sim_event_kind kind;
     uint32_t rank, peer;
-    tt_peer_event peer_event;
-    const char *why;
     uint64_t token;
-    tt_parcel *parcel;
+    tt_parcel *parcel; /* NULL: it is of another kind */
     tt_sim_link *link;
-    tt_sim_card *card;
-    tt_sim_call_fn *call;
-    void *argument;
+    union {
+        struct { /* CALL */
+            tt_sim_call_fn *call;
+            void *argument;
+        };
+        struct { /* PEER */
+            const char *why;
+            tt_peer_event peer_event;
+        };
+        tt_sim_card *card;
+    };
 } tt_sim_event;
 
 #define TT_SIM_SOMEWHERE SIZE_MAX

@@ -56,7 +56,7 @@ static void lay_out(tt_walk *walk)
 }
 
 typedef struct sizes {
-    size_t ranks, partners, granted, seen, facts, cards;
+    size_t ranks, partners, granted, seen, facts, cards, heads;
 } sizes;
 
 static sizes sizes_of(const tt_walk *walk)
@@ -71,6 +71,7 @@ static sizes sizes_of(const tt_walk *walk)
         .seen = walk->is_eager ? 0 : walk->bit_words,
         .facts = walk->algorithm->needs_facts ? size : 0,
         .cards = walk->lane_slots > 1 ? tt_fabric_card_count(&walk->fabric->config) : 0,
+        .heads = walk->lane_slots > 1 && walk->plans[0].fan > 1 ? size * size : 0,
     };
 }
 
@@ -91,6 +92,7 @@ static tt_status walk_reserve(tt_walk *walk)
                           take(walk, &walk->granted, wanted.granted, sizeof(*walk->granted)) &&
                           take(walk, &walk->seen, wanted.seen, sizeof(*walk->seen)) &&
                           take(walk, &walk->cards, wanted.cards, sizeof(*walk->cards)) &&
+                          take(walk, &walk->heads, wanted.heads, sizeof(*walk->heads)) &&
                           take(walk, &walk->frames, FRAMES_MIN, sizeof(*walk->frames));
     walk->frame_capacity = walk->frames != NULL ? FRAMES_MIN : 0;
     walk->frame_free = TT_WALK_NONE;
@@ -110,6 +112,7 @@ static void walk_release(tt_walk *walk)
     tt_release(&walk->bounded, walk->seen, held.seen, sizeof(*walk->seen));
     tt_release(&walk->bounded, walk->facts, held.facts, sizeof(*walk->facts));
     tt_release(&walk->bounded, walk->cards, held.cards, sizeof(*walk->cards));
+    tt_release(&walk->bounded, walk->heads, held.heads, sizeof(*walk->heads));
     tt_release(&walk->bounded, walk->frames, walk->frame_capacity, sizeof(*walk->frames));
     TT_ASSERT(walk->live_bytes == sizeof(*walk));
 }
@@ -483,7 +486,7 @@ static uint64_t bytes_held(const tt_walk *walk)
     return sizeof(*walk) + held.ranks + held.partners * sizeof(*walk->partners) +
            held.granted * sizeof(*walk->granted) + held.seen * sizeof(*walk->seen) +
            held.facts * sizeof(*walk->facts) + held.cards * sizeof(*walk->cards) +
-           FRAMES_MIN * sizeof(*walk->frames);
+           held.heads * sizeof(*walk->heads) + FRAMES_MIN * sizeof(*walk->frames);
 }
 
 uint64_t tt_walk_stage_bytes(const tt_moves_input *input)

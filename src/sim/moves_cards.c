@@ -9,7 +9,8 @@
  *
  *  (1) A card's list has one frame of each link: the first of it. The others follow by `next`.
  *  (2) A card with a list has one event CARD queued.
- *  (3) What a rank has submitted counts as queued until it departs: then its lane can go on.
+ *  (3) `heads` has that frame of a link plus 1, or 0, where a card may have many links.
+ *  (4) What a rank has submitted counts as queued until it departs: then its lane can go on.
  */
 #include "sim/moves_internal.h"
 
@@ -37,10 +38,23 @@ static bool is_of_link(const tt_walk_frame *frame, const tt_fabric_frame *route)
     return frame->route.source == route->source && frame->route.target == route->target;
 }
 
+static void note_head(tt_walk *walk, const tt_fabric_frame *route, uint32_t index)
+{
+    if (walk->heads != NULL) {
+        walk->heads[(size_t)route->source * walk->problem.size + route->target] =
+            index != TT_WALK_NONE ? index + 1 : 0;
+    }
+}
+
 /* The first frame of the link; TT_WALK_NONE: none waits. */
 static uint32_t find_link(const tt_walk *walk, const tt_walk_card *card,
                           const tt_fabric_frame *route)
 {
+    if (walk->heads != NULL) {
+        const uint32_t head =
+            walk->heads[(size_t)route->source * walk->problem.size + route->target];
+        return head > 0 ? head - 1 : TT_WALK_NONE;
+    }
     uint32_t index = card->first;
     while (index != TT_WALK_NONE && !is_of_link(&walk->frames[index], route)) {
         index = walk->frames[index].turn;
@@ -67,6 +81,7 @@ static void line_up(tt_walk *walk, tt_walk_card *card, uint32_t index)
     if (at == TT_WALK_NONE) {
         frames[index].next = TT_WALK_NONE;
         append(walk, card, index);
+        note_head(walk, &frames[index].route, index);
         return;
     }
     if (frames[index].is_grant && !frames[at].is_grant) { /* change places with the first */
@@ -132,6 +147,7 @@ void tt_walk_card_serve(tt_walk *walk, uint32_t number)
     TT_ASSERT(card->first != TT_WALK_NONE);
     const uint32_t index = card->first, behind = walk->frames[index].next;
     card->first = walk->frames[index].turn;
+    note_head(walk, &walk->frames[index].route, behind);
     if (behind != TT_WALK_NONE) {
         append(walk, card, behind);
     }

@@ -124,6 +124,7 @@ typedef struct tt_walk {
     size_t bit_words;          /* of `size` bits */
     tt_fact *facts;
     tt_walk_card *cards; /* NULL: the fabric's own order will do */
+    uint32_t *heads; /* [size * size], with cards, if a round has many peers: see moves_cards.c */
     tt_walk_frame *frames;
     uint32_t frame_count, frame_capacity, frame_free;
     uint32_t ranks_left;

@@ -22,6 +22,9 @@ static const uint64_t horizon_ns = UINT64_C(3600) * 1000 * 1000 * 1000;
 /* In which credits of the last frames return. */
 static const uint64_t settle_ns = UINT64_C(1000) * 1000;
 
+/* Addresses for the input and the output of a call; no memory. */
+static const uint64_t buffers_bytes = UINT64_C(1) << 38;
+
 struct tt_machines {
     tt_machines_config config;
     tt_fabric *fabric;
@@ -92,7 +95,7 @@ static tt_status create_driver(tt_machines *self)
     sim.network = &self->network.base;
     sim.engine = config->engine;
     sim.upcall_ns = 0; /* the fabric has the processor's time for a frame */
-    sim.phantom_bytes = 1;
+    sim.phantom_bytes = buffers_bytes;
     self->sim = tt_sim_create(&sim);
     tt_status status = TT_OK;
     for (uint32_t rank = 0; rank < ranks && status == TT_OK; rank++) {
@@ -210,6 +213,24 @@ static void submit(void *argument)
     tt_control_submit(self->controls[one->rank], &one->request);
 }
 
+/* Do input and output have addresses of their own? */
+static tt_status check_lengths(const tt_machines *self, const tt_machines_call *calls,
+                               size_t call_count, tt_text *why)
+{
+    for (size_t i = 0; i < call_count; i++) {
+        const tt_collective collective = calls[i].collective;
+        const bool is_whole = collective == TT_ALLREDUCE || collective == TT_BROADCAST ||
+                              collective == TT_REDUCE || collective == TT_BARRIER;
+        const uint64_t parts = is_whole ? 1 : self->config.fabric.rank_count;
+        if (calls[i].count > buffers_bytes / 4 / parts / tt_dtype_bytes(calls[i].dtype)) {
+            tt_text_add(why, "call %zu, a %s of %" PRIu64 " elements: give at most %" PRIu64 " GiB",
+                        i, tt_collective_name(collective), calls[i].count, buffers_bytes >> 32);
+            return TT_ERR_BAD_ARGUMENT;
+        }
+    }
+    return TT_OK;
+}
+
 /* When the last call is made. */
 static uint64_t plan(tt_machines *self, const tt_machines_call *calls, size_t call_count,
                      deed *deeds)
@@ -294,6 +315,7 @@ tt_status tt_machines_run(tt_machines *machines, const tt_machines_call *calls, 
     const tt_machines_config *config = &machines->config;
     const size_t deed_count = call_count * config->fabric.rank_count;
     TT_TRY(check_memory(config, call_count, why));
+    TT_TRY(check_lengths(machines, calls, call_count, why));
     deed *deeds = tt_allocate(config->allocator, deed_count, sizeof(*deeds));
     if (deeds == NULL) {
         tt_text_add(why, "%zu calls of ranks: no memory; give fewer calls or ranks", deed_count);

@@ -212,6 +212,21 @@ static void test_a_call_that_fails_says_why(void **state)
     tt_machines_destroy(machines);
 }
 
+static void test_a_call_longer_than_its_buffers_is_refused(void **state)
+{
+    (void)state;
+    const tt_machines_config config = config_of(&tt_fabric_ports, 1);
+    tt_machines *machines = create(&config);
+    tt_machines_call call = sum_of(UINT64_MAX - 3);
+    tt_machines_result result;
+    tt_text why = {0};
+    assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_machines_run(machines, &call, 1, &why, &result));
+    assert_non_null(strstr(why.bytes, "at most 64 GiB"));
+    call.count = 1000;
+    (void)run(machines, &call, 1); /* nothing has begun */
+    tt_machines_destroy(machines);
+}
+
 static void test_too_many_ranks_are_refused_before_the_start(void **state)
 {
     (void)state;
@@ -241,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_names_are_agreed_on),
         cmocka_unit_test(test_an_engine_runs_calls_in_place_of_links),
         cmocka_unit_test(test_a_call_that_fails_says_why),
+        cmocka_unit_test(test_a_call_longer_than_its_buffers_is_refused),
         cmocka_unit_test(test_too_many_ranks_are_refused_before_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
