@@ -96,7 +96,7 @@ double tt_overlap_efficiency(double serial_us, double busiest_us, double step_us
 /* ---- spans -------------------------------------------------------------------------------------
  */
 
-/* A chunk that costs nothing is told, too: it arrives. */
+/* A chunk that costs nothing is reported, too: it arrives. */
 static void span_tell(const model_state *model, tt_interval span)
 {
     if (model->config->on_span != NULL &&

@@ -210,7 +210,7 @@ void tt_walk_card_serve(tt_walk *walk, uint32_t number);
 
 /* ---- moves_places.c ---- */
 
-/* Do ranks tell each other their places before such a call, which is valid? In which call? */
+/* Do ranks exchange their places before such a call, which is valid? In which call? */
 bool tt_walk_has_places(const tt_moves_input *input, tt_moves_input *places_out);
 /* That stage. */
 tt_status tt_walk_places(const tt_moves_input *places, tt_text *why, uint64_t *done_ns_out,

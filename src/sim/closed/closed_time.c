@@ -17,7 +17,7 @@
 
 enum {
     LANES_AT_ONCE = 8,      /* as the executor of lanes */
-    LOADS_MAX = 64,         /* cards of a host and uplinks of a leaf that are told apart */
+    LOADS_MAX = 64,         /* cards of a host and uplinks of a leaf, each counted */
     COPY_MOVES = 2,         /* bytes that the memory moves for each that is copied, */
     REDUCE_MOVES = 3,       /* added, */
     FRAME_MOVES = 4,        /* or sent to a rank of the host, as in fabric_memory.c */

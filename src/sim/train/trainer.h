@@ -18,7 +18,7 @@
 
 typedef struct tt_training tt_training;
 
-/* Who wants to see the steps, with those that settle: spans of the worker that represents all, then
+/* Gets the steps, with those that settle: spans of the worker that represents all, then
  * how long each step took before overhead and input. */
 typedef struct tt_training_watch {
     tt_span_fn *on_span;
