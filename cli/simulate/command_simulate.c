@@ -128,9 +128,9 @@ static const tt_option options[] = {
      "accelerators, else tutti for ddp and tf-distribute and mpi for Horovod",
      "auto", "auto|tutti|nccl|mpi", NULL, 0, 0},
     {'\0', "depth", TT_OPTION_CHOICE, AT(depth), NULL,
-     "how times of Tutti's all-reduces are found: message by message, or by formula; auto: moves "
-     "where they take seconds and fit the memory",
-     "auto", "auto|moves|closed", NULL, 0, 0},
+     "how times of Tutti's all-reduces are found: by the machines of all ranks, which run the job; "
+     "message by message; or by formula; auto: moves where they take seconds and fit the memory",
+     "auto", "auto|machines|moves|closed", NULL, 0, 0},
     {'\0', "algorithm", TT_OPTION_STRING, AT(algorithm), "NAME",
      "of all-reduces, where it fits; default: as the library chooses", NULL, NULL, NULL, 0, 0},
     {'\0', "cross", TT_OPTION_FLAG, AT(crosses_steps), NULL,
@@ -656,7 +656,9 @@ const tt_command tt_command_simulate = {
         "the strategy does; finds how long each exchange of the plan takes; and computes training "
         "steps whose ranks differ as the cluster's noise says. All-reduces of Tutti are walked "
         "message by message on the cluster's cards, links and memory with the library's own "
-        "algorithms, or computed by formula (--depth); those of NCCL are its own model of them, "
+        "algorithms, or computed by formula (--depth), or the machines of all ranks run the job; "
+        "those "
+        "of NCCL are its own model of them, "
         "those of MPI and of servers formulas. Nothing is measured here.\n\n"
         "The step is its mean over --steps; p5 and p95 are percentiles over steps. It is the sum "
         "of: computation, of the mean rank; waiting for the slowest rank, without which no "

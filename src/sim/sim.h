@@ -29,5 +29,6 @@
 #include "sim/train/rank_replay.h"
 #include "sim/train/trainer.h"
 #include "sim/train/walked_wire.h"
+#include "sim/train/whole_job.h"
 
 #endif

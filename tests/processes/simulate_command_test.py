@@ -102,9 +102,11 @@ class Simulate(unittest.TestCase):
         self.assertGreater(original, 100 * cached)
 
     def test_depths_agree(self):
-        moves, closed = self.rows("-g", "resnet50", "-n", 64, "--sweep", "depth=moves,closed")
-        self.assertEqual([moves["depth"], closed["depth"]], ["moves", "closed"])
-        self.assertAlmostEqual(closed["us"]["step"] / moves["us"]["step"], 1, delta=0.05)
+        rows = self.rows("-g", "resnet50", "-n", 16, "--steps", 3, "--sweep",
+                         "depth=machines,moves,closed")
+        self.assertEqual([row["depth"] for row in rows], ["machines", "moves", "closed"])
+        for row in rows[:2]:
+            self.assertAlmostEqual(row["us"]["step"] / rows[2]["us"]["step"], 1, delta=0.05)
 
     def test_settings_of_strategies_are_swept(self):
         groups = self.rows("-g", "resnet50", "-n", 96, "--cluster", "summit", "--strategy",
@@ -229,11 +231,13 @@ class Simulate(unittest.TestCase):
                       self.refused(*graph, "--strategy", "ps", "--engine", "mpi"))
         self.assertIn("strategy ddp runs on nccl here",
                       self.refused(*graph, "--strategy", "ddp", "--depth", "moves"))
+        self.assertIn("depth machines does not know --cross; leave it out",
+                      self.refused(*graph, "--depth", "machines", "--cross"))
         self.assertIn("cluster laptop has no accelerators for NCCL",
                       self.refused(*graph, "--cluster", "laptop", "--engine", "nccl"))
         self.assertIn("is not one of auto|tutti|nccl|mpi",
                       self.refused(*graph, "--sweep", "engine=gloo"))
-        self.assertIn("is not one of auto|moves|closed",
+        self.assertIn("is not one of auto|machines|moves|closed",
                       self.refused(*graph, "--sweep", "depth=deep"))
         self.assertIn("--control has no effect on strategy ddp",
                       self.refused(*graph, "--strategy", "ddp", "--control", "original"))

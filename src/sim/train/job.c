@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/base.h"
+#include "sim/train/whole_job.h"
 
 /* ---- input ---- */
 
@@ -100,7 +101,7 @@ static const uint64_t auto_messages_max = 32 << 20;
 
 const char *tt_depth_name(tt_depth depth)
 {
-    static const char *const names[TT_DEPTHS] = {"auto", "moves", "closed"};
+    static const char *const names[TT_DEPTHS] = {"auto", "machines", "moves", "closed"};
     TT_ASSERT(depth < TT_DEPTHS);
     return names[depth];
 }
@@ -119,11 +120,12 @@ static tt_status check_engine(const tt_job *job, tt_engine engine, tt_text *why)
         tt_text_add(why, "strategy %s sums on servers; leave out --engine", strategy->name);
         return TT_ERR_BAD_ARGUMENT;
     }
-    if (job->depth == TT_DEPTH_MOVES && engine != TT_ENGINE_TUTTI) {
+    const bool is_walked = job->depth == TT_DEPTH_MOVES || job->depth == TT_DEPTH_MACHINES;
+    if (is_walked && engine != TT_ENGINE_TUTTI) {
         tt_text_add(why,
-                    "depth moves walks Tutti's all-reduces, and strategy %s runs on %s here, which "
+                    "depth %s walks Tutti's all-reduces, and strategy %s runs on %s here, which "
                     "is known by formula; leave out --depth%s",
-                    strategy->name, tt_engine_name(engine),
+                    tt_depth_name(job->depth), strategy->name, tt_engine_name(engine),
                     strategy->takes_servers ? "" : ", or give --engine tutti");
         return TT_ERR_BAD_ARGUMENT;
     }
@@ -278,17 +280,34 @@ static tt_status train(const tt_job *job, tt_walked_wire *wire, tt_text *why, tt
     return status;
 }
 
+/* The step of one worker, with walked or computed all-reduces. */
+static tt_status run_planned(const tt_job *job, tt_text *why, tt_job_result *result)
+{
+    tt_walked_wire *wire = NULL;
+    TT_TRY(make_wire(job, why, result, &wire));
+    const tt_status status = train(job, wire, why, result);
+    tt_walked_wire_destroy(wire);
+    return status;
+}
+
+/* The steps of all ranks. */
+static tt_status run_whole(const tt_job *job, tt_text *why, tt_job_result *result)
+{
+    const bool has_accelerators = job->cluster->generation != TT_CLUSTER_NO_GPU;
+    const tt_rank_noise noise = noise_of(job);
+    result->engine = tt_strategy_engine(job->strategy, job->engine, has_accelerators);
+    result->depth = TT_DEPTH_MACHINES;
+    TT_TRY(check_engine(job, result->engine, why));
+    TT_TRY(tt_whole_job_check(job, why));
+    return tt_whole_job_run(job, &noise, input_us(job), why, result);
+}
+
 tt_status tt_job_run(const tt_job *job, tt_text *why, tt_job_result *result_out)
 {
     tt_job_result result = {.exchange_count = 0};
-    tt_walked_wire *wire = NULL;
     TT_TRY(check(job, why));
-    TT_TRY(make_wire(job, why, &result, &wire));
-    const tt_status status = train(job, wire, why, &result);
-    tt_walked_wire_destroy(wire);
-    if (status != TT_OK) {
-        return status;
-    }
+    TT_TRY(job->depth == TT_DEPTH_MACHINES ? run_whole(job, why, &result)
+                                           : run_planned(job, why, &result));
     const double alone_us = tt_workload_compute_us(job->workload);
     result.efficiency = result.training.step_us > 0 ? alone_us / result.training.step_us : 1;
     result.samples_per_s = result.training.step_us > 0

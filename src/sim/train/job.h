@@ -18,9 +18,10 @@ enum { TT_JOB_SIZES = 41 }; /* powers of two of bytes, up to a TiB */
 
 /* How the times of exchanges are found. Those of other engines than Tutti are always closed. */
 typedef enum tt_depth {
-    TT_DEPTH_AUTO,   /* moves where they take seconds and fit, else closed */
-    TT_DEPTH_MOVES,  /* every message of all ranks is walked */
-    TT_DEPTH_CLOSED, /* by formula */
+    TT_DEPTH_AUTO,     /* moves where they take seconds and fit, else closed */
+    TT_DEPTH_MACHINES, /* every rank runs its own control: whole_job.h */
+    TT_DEPTH_MOVES,    /* every message of all ranks is walked */
+    TT_DEPTH_CLOSED,   /* by formula */
     TT_DEPTHS,
 } tt_depth;
 
