@@ -66,7 +66,7 @@ tt_status tt_machines_create(const tt_machines_config *config, tt_text *why,
 void tt_machines_destroy(tt_machines *machines);
 
 /* All calls, until every rank has ended each of them. TT_ERR_BAD_ARGUMENT: a call is longer than
- * 64 GiB, all its parts together. A call's own failure, TT_ERR_NO_MEMORY, or TT_ERR_TIMED_OUT an
+ * 16 GiB, all its parts together. A call's own failure, TT_ERR_NO_MEMORY, or TT_ERR_TIMED_OUT an
  * hour after the last start, and `why`; the machines can then only be destroyed. */
 tt_status tt_machines_run(tt_machines *machines, const tt_machines_call *calls, size_t call_count,
                           tt_text *why, tt_machines_result *result_out);

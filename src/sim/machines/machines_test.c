@@ -221,7 +221,7 @@ static void test_a_call_longer_than_its_buffers_is_refused(void **state)
     tt_machines_result result;
     tt_text why = {0};
     assert_int_equal(TT_ERR_BAD_ARGUMENT, tt_machines_run(machines, &call, 1, &why, &result));
-    assert_non_null(strstr(why.bytes, "at most 64 GiB"));
+    assert_non_null(strstr(why.bytes, "at most 16 GiB"));
     call.count = 1000;
     (void)run(machines, &call, 1); /* nothing has begun */
     tt_machines_destroy(machines);
