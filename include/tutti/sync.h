@@ -40,11 +40,12 @@
  *
  * Failure. If a round fails, its error is returned, what is in flight is dropped, and the values
  * are what all ranks had in common last, bit for bit: the model after the last good round (of each
- * fragment), of outer that of the outer optimizer. Of pipeline the gradients in flight are lost. If
- * the cause was no death, the next step goes on.
+ * fragment), of outer that of the outer optimizer; with `inside` what the ranks of the host had. Of
+ * pipeline the gradients in flight are lost. If the cause was no death, the next step goes on.
  *
  * Threads: a sync is used by one thread at a time. Memory: added values stay the caller's and must
  * stay in place; the library keeps 2 copies of them for local, 3 for outer, `delay` for pipeline.
+ * With `inside` open creates a process set per host, which stays until the job ends.
  */
 #ifndef TUTTI_SYNC_H
 #define TUTTI_SYNC_H
